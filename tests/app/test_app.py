@@ -24,9 +24,9 @@ from pegboard import (
     run_sync,
     tool,
 )
-from pegboard.app.assembly import SuspendingPeople
-from pegboard.app.commands import git_settings, in_thread, workspace_id
-from pegboard.app.home import App
+from pegboard.app.app import App
+from pegboard.app.ports import SuspendingPeople
+from pegboard.app.shell import git_settings, in_thread, workspace_id
 from pegboard.app.wiring import Wiring
 from pegboard.config.environment import secrets_of
 from pegboard.config.paths import Paths
@@ -36,6 +36,7 @@ from pegboard.core.policy.approval import AllowOnce
 from pegboard.core.toolkit import Toolkit
 from pegboard.models import ScriptedModel
 from pegboard.ports.people import Question
+from pegboard.services.runtime import Interaction
 from tests.ledger import owes
 
 
@@ -294,64 +295,62 @@ def test_an_app_opens_by_the_settings_of_user_project_and_command_line(folder: P
 async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> None:
     with opened(folder) as app:
         app._offered._toolkit = builtin("read_file", "write_file")
-        async with app.executor() as door:
-            preview = await door.preview("write_file", {"path": "b.txt", "content": "new"})
-        async with app.one_call("write_file") as one:
-            await one.call("write_file", {"path": "b.txt", "content": "new"})
-        out = one.outcome()
+        arguments = {"path": "b.txt", "content": "new"}
+        preview = await app.calls.preview("write_file", arguments)
+        outcome = await app.calls.call("write_file", arguments)
+        out = outcome.to_dict()
 
         assert preview.decision == "allow"
         assert (out["ok"], out["decision"], out["changes"][0]["path"]) == (True, "allow", "b.txt")
         assert (folder / "b.txt").read_text() == "new"
-        row = app.run_row(out["run"][:12])
-        assert (row.status, app.sessions()) == ("done", ["cli"])
-        assert app.events(row)[-1].type == "run.finished"
-        assert len(app.session_events("cli")) == len(app.events(row))
-        assert app.verify("cli") == []
-        assert app.verify("never") == []
+        row = await app.runs.get(out["run"][:12])
+        events = [event async for event in app.runs.events(row)]
+        assert (row.status, await app.sessions.list()) == ("done", ["cli"])
+        assert events[-1].type == "run.finished"
+        assert await app.sessions.history("cli") == events
+        assert await app.audit.verify("cli") == {"cli": []}
         with pytest.raises(ConfigError, match="no run with ID"):
-            app.run_row("nope")
+            await app.runs.get("nope")
+        with pytest.raises(ConfigError, match="no session"):
+            await app.audit.verify("never")
         json.dumps(out)
 
 
 async def test_a_denied_call_says_deny_and_policy_diff_finds_what_would_change(folder: Path) -> None:
     with opened(folder, mode="full") as app:
         app._offered._toolkit = builtin("write_file")
-        async with app.one_call("write_file") as one:
-            await one.call("write_file", {"path": "c.txt", "content": "x"})
+        await app.calls.call("write_file", {"path": "c.txt", "content": "x"})
     with opened(folder, mode="read-only") as app:
         app._offered._toolkit = builtin("write_file")
-        async with app.one_call("write_file", approver=AllowOnce()) as one:
-            await one.call("write_file", {"path": "d.txt", "content": "x"})
-        assert one.outcome()["decision"] == "deny"
-        changed = await app.policy_diff(3600)
+        outcome = await app.calls.call(
+            "write_file", {"path": "d.txt", "content": "x"}, Interaction(approver=AllowOnce())
+        )
+        assert outcome.decision == "deny"
+        changed = await app.policies.diff(3600)
         assert [(c["before"], c["now"]) for c in changed] == [("allow", "deny")]
-        assert await app.policy_diff(-3600) == []
+        assert await app.policies.diff(-3600) == []
 
 
 @owes("G-10")
 async def test_a_run_of_the_app_is_kept_taken_up_and_shown_as_one_run(folder: Path) -> None:
+    script = f"scripted:{folder / 's.jsonl'}"
     (folder / "s.jsonl").write_text('{"calls": [{"name": "ok"}]}\n{"text": "done"}\n')
     with opened(folder) as app:
         app._offered._toolkit = Toolkit([ok])
         async with app.executor(session="s") as door:
-            agent = app.agent(door, model=f"scripted:{folder / 's.jsonl'}", turns=5)
-            assert agent.limits.turns == 5
-            assert app.agent(door, model=f"scripted:{folder / 's.jsonl'}").limits.turns == 40
-            log = app.log("s")
-            events = [e async for e in agent.stream("go", session="s", recorder=log)]
-            await log.flush()
-            log.close()
-        row = app.run_row(events[0].run)  # type: ignore[union-attr]
+            assert app.agent(door, model=script, turns=5).limits.turns == 5
+            assert app.agent(door, model=script).limits.turns == 40
+        events = [e async for e in app.runs.start("go", session="s", model=script)]
+        row = await app.runs.get(events[0].run)  # type: ignore[union-attr]
         assert row.status == "done"
         # The process had ended after its first call:
-        cut = [e for e in app.session_events("s") if e.type not in ("run.finished",)][:4]
+        cut = [e for e in await app.sessions.history("s") if e.type not in ("run.finished",)][:4]
         again = Agent(model=ScriptedModel([{"text": "done"}]), tools=[ok])
-        log = app.log("t", run=row.id)
+        log = app.history.log("t", run=row.id)
         later = [e async for e in again.resume_events(row.id, cut, recorder=log)]
         log.close()
         assert isinstance(later[-1], RunFinished)
-        assert {e.run for e in app.store.read("t")} == {row.id}
+        assert {e.run for e in await app.history.records("t")} == {row.id}
 
 
 async def test_a_home_rule_of_the_user_holds_in_the_app(folder: Path, own_home: Path) -> None:
@@ -361,11 +360,10 @@ async def test_a_home_rule_of_the_user_holds_in_the_app(folder: Path, own_home: 
 
     with opened(folder, mode="full", policy=folder / "rules.txt") as app:
         app._offered._toolkit = builtin("read_file")
-        async with app.one_call("read_file") as one:
-            result = await one.call("read_file", {"path": str(own_home / "notes" / "n")})
+        outcome = await app.calls.call("read_file", {"path": str(own_home / "notes" / "n")})
 
-    assert not result.ok
-    assert "private" not in str(result)
+    assert not outcome.result.ok
+    assert "private" not in str(outcome.result)
     assert os.environ["HOME"] == str(own_home)
 
 

@@ -13,22 +13,20 @@ from typing import ClassVar
 import pytest
 
 from pegboard import Agent, Policy, Rule, ToolCall, builtin
-from pegboard.app.commands import choose_backend, locale_charsets
+from pegboard.app.app import App
 from pegboard.app.executor import Executor
-from pegboard.app.home import App
-from pegboard.app.snapshots import JournalSnapshots
+from pegboard.app.shell import JournalSnapshots, choose_backend, locale_charsets
 from pegboard.app.wiring import Wiring
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.sandbox import SandboxSettings
-from pegboard.core.call.provide import Provided
 from pegboard.core.events import CallStarted, DestinationTried, MemoryRecorder
 from pegboard.core.policy.approval import AllowOnce
-from pegboard.core.result import Shaper
 from pegboard.files.journal import Journal
 from pegboard.models import ScriptedModel
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.limits import MIB, ResourceLimits
+from pegboard.services.runtime import Interaction
 from pegboard.shell.exec import CommandShell
 from tests.ledger import owes
 from tests.waiting import soon
@@ -92,7 +90,7 @@ def test_paths_that_rules_deny_are_masked_inside_for_home_rules_too(folder: Path
     rules = ["deny read:~/private", "deny write:/etc/motd", "deny write:src/gen", "deny read:*.pem"]
     wiring = Wiring.of(builtin("exec").without("exec"), policy=Policy(rules=tuple(map(Rule.parse, rules))))
 
-    choice = choose_backend(wiring, folder, Paths.of(), Config(), backend="none")
+    choice = choose_backend(wiring.policy, folder, Paths.of(), Config(), backend="none")
 
     assert choice.backend.name == "none"
 
@@ -160,15 +158,15 @@ async def test_a_command_gets_a_place_holder_the_bound_host_the_value_and_the_st
         return ["127.0.0.1"]
 
     with App.open(workspace=folder, mode="full", paths=home) as app:
-        log = app.log("cli")
-        async with app.executor(recorder=log, approver=AllowOnce()) as door:
+        log = app.history.log("cli")
+        async with app.executor(Interaction(approver=AllowOnce()), recorder=log) as door:
             shell = door.wiring.provided.find(Shell)
             assert isinstance(shell, CommandShell)
             shell.egress_allow, shell.resolve = ("api.example",), loopback
             result = await door.call("exec", call)
             unbound = await door.call("exec", {**call, "hosts": ["other.example"], "command": "echo $K"})
         log.close()
-        events = app.session_events("cli")
+        events = await app.history.events("cli")
         stored = b"".join(e.body or b"" for e in app.store.read("cli"))
     server.shutdown()
     server.server_close()
@@ -209,8 +207,7 @@ def test_the_limits_and_folders_of_the_settings_hold_in_the_sandbox(tmp_path: Pa
     )
     root = tmp_path / "ws"
     root.mkdir()
-    wiring = Wiring(workspace=root, policy=Policy(), provided=Provided(), shaper=Shaper())
-    choice = choose_backend(wiring, root, Paths.of({"HOME": str(tmp_path / "home")}), config)
+    choice = choose_backend(Policy(), root, Paths.of({"HOME": str(tmp_path / "home")}), config)
     shell = CommandShell(root, backend=choice.backend, environment={"PATH": "/usr/bin:/bin"})
 
     async def work() -> ExecOutcome:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.app.lint import lint
 from pegboard.core.effects import Effect
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Rule, Situation
+from pegboard.services.lint import lint
 from tests.cli.conftest import Run, home, pegboard, workspace  # noqa: F401  Fixtures.
 from tests.ledger import owes
 

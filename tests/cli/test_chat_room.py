@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from prompt_toolkit.document import Document
 
-from pegboard.app.home import App
+from pegboard.app.app import App
 from pegboard.cli.chat import Chat, _Commands, chat
 from pegboard.cli.options import Options
 from pegboard.core.errors import ConfigError
@@ -95,7 +96,7 @@ def test_every_command_does_what_its_help_says(talk: WindowedConversation, work:
         assert line in shown, line
     assert not (work / "a.txt").exists()
     with App.open(workspace=work) as app:
-        events = app.session_events("chat_x")
+        events = asyncio.run(app.history.events("chat_x"))
         run = app.store.runs()[0]
     assert isinstance(events[-1], ContextCompacted)
     assert run.status == "done"

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from pegboard.app.home import App
-from pegboard.cli.model_setup import agent_for
+from pegboard.app.app import App
+from pegboard.cli.model_setup import accept_server
 from pegboard.config.models import AcceptedServers, find_local_servers, open_model
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError, Unavailable
 from pegboard.models.resolve import NoModel
+from pegboard.services.runtime import Interaction
+from pegboard.services.sessions import agent_for
 from tests.cli.conftest import Run
 
 # One streamed answer as the Chat Completions API writes it.
@@ -176,7 +178,12 @@ def test_a_port_that_is_none_is_refused_with_its_key(pegboard: Run, settings: Pa
 
 @pytest.mark.parametrize("answer", ["y", "n", None])
 async def test_a_person_is_asked_once_and_a_yes_is_remembered(
-    workspace: Path, settings: Path, server: Server, answer: str | None, capsys: pytest.CaptureFixture[str]
+    workspace: Path,
+    settings: Path,
+    server: Server,
+    answer: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
 
@@ -184,16 +191,18 @@ async def test_a_person_is_asked_once_and_a_yes_is_remembered(
         asked.append(prompt)
         return answer
 
+    monkeypatch.setattr("pegboard.cli.model_setup.read_line", read)
+    someone = Interaction(accept_server=accept_server)
     with App.open() as app:
         async with app.executor() as door:
             if answer == "y":
-                agent = await agent_for(app, door, model=None, attended=True, read=read)
-                twice = await agent_for(app, door, model=None, attended=True, read=read)
+                agent = await agent_for(app, door, model=None, interaction=someone)
+                twice = await agent_for(app, door, model=None, interaction=someone)
                 assert agent.model().name == f"openai:tiny@http://127.0.0.1:{server.server_port}/v1"
                 assert twice.model().name == agent.model().name
             else:
                 with pytest.raises(NoModel):
-                    await agent_for(app, door, model=None, attended=True, read=read)
+                    await agent_for(app, door, model=None, interaction=someone)
 
     assert len(asked) == 1
     assert bool(AcceptedServers(Paths.of()).identities()) == (answer == "y")
@@ -203,13 +212,10 @@ async def test_a_person_is_asked_once_and_a_yes_is_remembered(
 
 
 async def test_where_nobody_attends_nothing_is_asked(workspace: Path, settings: Path) -> None:
-    async def read(prompt: str) -> str | None:
-        raise AssertionError("asked")
-
     with App.open() as app:
         async with app.executor() as door:
             with pytest.raises(NoModel):
-                await agent_for(app, door, model=None, attended=False, read=read)
+                await agent_for(app, door, model=None, interaction=Interaction())
 
 
 def test_the_key_of_a_named_server_comes_from_where_the_settings_say(tmp_path: Path, home: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pegboard.app.home import App
+from pegboard.app.app import App
 from pegboard.cli.main import app
 from pegboard.core.events import DestinationTried
 from tests.ledger import owes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pegboard.app.home import App
+from pegboard.app.app import App
 from pegboard.cli.approvals import approvals
 from pegboard.cli.options import Options
 from pegboard.cli.replay import replay_run
@@ -21,6 +22,7 @@ from pegboard.cli.run import run
 from pegboard.cli.runs import runs
 from pegboard.cli.usage import usage
 from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.events import Notice, RunStarted
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
 from pegboard.store.runs import RunRow
@@ -66,7 +68,7 @@ class Shell:
 
     def transcript(self, session: str) -> None:
         with self.options.open() as app:
-            messages = fold(app.session_events(session)).messages
+            messages = fold(asyncio.run(app.history.events(session))).messages
         assert_valid_transcript([m for one in messages for m in dialect("openai-chat").encode(one)])
 
 
@@ -109,7 +111,7 @@ def test_an_approval_survives_a_restart_and_the_answer_carries_the_call_out(shel
     assert (shell.work / "a.txt").read_text() == "one"
     assert shell.run(lambda: approvals("list", None, None, options=shell.options))[1] == []
     with shell.options.open() as app:
-        shell.transcript(app.run_row(run_id).stream)
+        shell.transcript(asyncio.run(app.history.run(run_id)).stream)
     assert replay_run(run_id, live_model=None, against=None, options=shell.options) == 0
 
 
@@ -190,9 +192,9 @@ def test_a_run_is_taken_up_only_where_it_worked_and_by_one_process(shell: Shell,
     other = tmp_path / "other"
     other.mkdir()
 
-    with pytest.raises(BuildError, match=r"it worked in .*work"):
+    with pytest.raises(BuildError, match=r"it ran in .*work"):
         shell.resume(run_id, workspace=other, yes=True)
-    with App.open(workspace=shell.work) as app, app.lock_session("mine"):
+    with App.open(workspace=shell.work) as app, app.history.lock_session("mine"):
         with pytest.raises(ConfigError, match="another process is using"):
             shell.resume(run_id, yes=True)
 
@@ -275,19 +277,21 @@ def test_a_call_that_ended_leaves_no_mark_and_a_session_has_one_worker(shell: Sh
     shell.task(shell.script({"text": "one"}), session="mine")
     with App.open(workspace=shell.work) as app:
         marks = set((app.paths.state / "sessions").iterdir())
-        with app.at_work.one_call("run_1"):
+        with app.history.at_work.one_call("run_1"):
             assert len(set((app.paths.state / "sessions").iterdir()) - marks) == 1
         assert set((app.paths.state / "sessions").iterdir()) == marks
         older = RunRow(
             id="run_0", stream="mine", status="running", task="", model="", agent="main", started=1.0
         )
         newer = replace(older, id="run_1", started=2.0)
-        with app.lock_session("mine"):
-            assert [row.status for row in app.at_work.mark_interrupted([newer, older])] == [
+        with app.history.lock_session("mine"):
+            assert [row.status for row in app.history.at_work.mark_interrupted([newer, older])] == [
                 "running",
                 "interrupted",
             ]
-        assert [row.status for row in app.at_work.mark_interrupted([newer, older])] == ["interrupted"] * 2
+        assert [row.status for row in app.history.at_work.mark_interrupted([newer, older])] == [
+            "interrupted"
+        ] * 2
 
 
 @pytest.mark.slow
@@ -437,32 +441,30 @@ def test_a_question_is_no_approval_and_an_approval_no_question(shell: Shell) -> 
         approvals("answer", key, "yes", options=shell.options)
 
 
-def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(shell: Shell) -> None:
-    from pegboard.core.events import Notice, RunStarted
-    from pegboard.store.blocking import BlockingStore
-
+async def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with shell.options.open() as app:
-        log = app.log("long")
+        log = app.history.log("long")
         log.record(RunStarted(run="run_long", session="long", agent="main", model="m", task="t"))
         for n in range(2000):
             log.record(Notice(text=f"{n}"))
         log.close()
-        row = app.run_row("run_long")
+        row = await app.runs.get("run_long")
         reads: list[int] = []
-        store = app.store
-        assert isinstance(store, BlockingStore)
+        store = app.history.store
         whole = store.read
 
-        def counted(*args: Any, **options: Any) -> Any:
-            found = whole(*args, **options)
-            reads.append(len(found))
-            return found
+        async def counted(*args: Any, **options: Any) -> Any:
+            records = await whole(*args, **options)
+            reads.append(len(records))
+            return records
 
-        store.read = counted  # type: ignore[method-assign]
-        events = app.iter_events(row)
-        assert next(events).type == "run.started"
+        monkeypatch.setattr(store, "read", counted)
+        events = app.runs.events(row)
+        assert (await anext(events)).type == "run.started"
         assert sum(reads) <= 256
-        assert len(list(events)) == 2000
+        assert len([event async for event in events]) == 2000
 
 
 def take_in(shell: Shell, file: Path | None) -> tuple[int, list[dict[str, Any]]]:
@@ -481,7 +483,7 @@ def test_a_damaged_file_of_events_is_imported_past_the_damage_and_kept_as_it_was
     assert [r["type"] for r in rows][3:5] == ["call.started", "call.finished"]
     whole = shell.home / "whole.jsonl"
     whole.write_text("\n".join(lines) + "\n")
-    with pytest.raises(ConfigError, match="is here already"):
+    with pytest.raises(ConfigError, match="already exists"):
         take_in(shell, whole)
     moved = [line.replace(made, "run_elsewhere") for line in lines]
     # One bad line in the middle, and half a line at the end: what a crash leaves.
@@ -495,9 +497,9 @@ def test_a_damaged_file_of_events_is_imported_past_the_damage_and_kept_as_it_was
     assert [bad["line"] for bad in told["bad"]] == [5, len(lines)]
     assert Path(told["copy"]).read_bytes() == damaged.read_bytes()
     with App.open(workspace=shell.work) as app:
-        events = app.session_events(told["session"])
-        assert app.run_row("run_elsewhere").task == "go"
-        assert app.verify(told["session"]) == []
+        events = asyncio.run(app.history.events(told["session"]))
+        assert asyncio.run(app.history.run("run_elsewhere")).task == "go"
+        assert asyncio.run(app.history.verify(told["session"])) == []
     assert [e.type for e in events].count("notice") == 2
     shell.transcript(told["session"])
     # It is a session as any other: a conversation goes on in it.
@@ -561,7 +563,7 @@ def test_an_imported_file_cannot_say_that_its_content_is_harmless(shell: Shell) 
     session = rows[0]["session"]
 
     with App.open(workspace=shell.work) as app:
-        known = fold(app.session_events(session))
+        known = fold(asyncio.run(app.history.events(session)))
         assert known.labels == {"private", "untrusted"}
         [shown] = [r.text for m in known.messages for r in getattr(m, "results", ())]
         assert shown.startswith("<<untrusted ") and "from=imported forgedTrue.jsonl" in shown

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.app.redacted import RedactingApprover
 from pegboard.cli.approve import TerminalApprover
 from pegboard.core.content import ToolCall
 from pegboard.core.effects import Change, Effect
 from pegboard.core.policy.approval import ApprovalRequest
 from pegboard.core.secrets.redact import Redactor
+from pegboard.services.redaction import RedactingApprover
 from tests.cli.conftest import Run
 from tests.cli.test_approve import Typed
 from tests.ledger import DATA, owes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -10,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pegboard.app.home import App
-from pegboard.app.purging import Retention
+from pegboard.app.app import App
 from pegboard.core.limits import SystemClock
+from pegboard.services.retention import Retention
 from pegboard.store.runs import RunRow
 from tests.cli.conftest import Run
 
@@ -164,15 +165,15 @@ def test_ages_are_counted_from_now_and_a_damaged_copy_goes_with_its_time(worked:
     old = time.time() - 40 * DAY_S
     os.utime(copy, (old, old))
     with App.open() as app:
-        soon = Retention(app, clock=At(time.time() + 29 * DAY_S))
-        later = Retention(app, clock=At(time.time() + 31 * DAY_S))
+        soon = Retention(app.history, app.paths, clock=At(time.time() + 29 * DAY_S))
+        later = Retention(app.history, app.paths, clock=At(time.time() + 31 * DAY_S))
 
-        assert [h.count for h in soon.held(older_s=30 * DAY_S)] == [0, 0, 0]
-        assert all(h.count for h in later.held(older_s=30 * DAY_S))
-        soon.purge(older_s=30 * DAY_S)
+        assert [h.count for h in asyncio.run(soon.held(older_s=30 * DAY_S))] == [0, 0, 0]
+        assert all(h.count for h in asyncio.run(later.held(older_s=30 * DAY_S)))
+        asyncio.run(soon.purge(older_s=30 * DAY_S))
         assert not copy.exists()
-        later.purge(older_s=30 * DAY_S)
-        assert [h.count for h in later.held()] == [0, 0, 0]
+        asyncio.run(later.purge(older_s=30 * DAY_S))
+        assert [h.count for h in asyncio.run(later.held())] == [0, 0, 0]
 
 
 def test_a_call_whose_process_was_killed_keeps_nothing_back(worked: Run) -> None:

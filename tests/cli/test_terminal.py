@@ -191,14 +191,14 @@ def test_a_sandboxed_command_in_this_process(
 
 
 def test_a_run_whose_process_ended_is_taken_up_again(pegboard: Run, workspace: Path, tmp_path: Path) -> None:
-    from pegboard.app.home import App
+    from pegboard.app.app import App
     from pegboard.core.events import RunStarted, UserSaid
     from pegboard.core.transcript import UserMessage
 
     script = tmp_path / "s.jsonl"
     script.write_text('{"text": "done then"}\n')
     with App.open(workspace=workspace) as app:
-        log = app.log("s1")
+        log = app.history.log("s1")
         log.record(RunStarted(run="run_x", session="s1", agent="main", model=f"scripted:{script}", task="go"))
         log.record(UserSaid(UserMessage.of("go")))
         log.close()

@@ -362,8 +362,8 @@ def test_an_issuer_is_never_spoken_to_in_the_clear(tmp_path: Path) -> None:
 
 
 async def test_settings_with_a_secret_need_no_person(tmp_path: Path) -> None:
-    from pegboard.app.servers import stored_auth
     from pegboard.config.paths import Paths
+    from pegboard.services.servers import stored_auth
 
     async with on(Issuer()) as issuer, on(Guarded(issuer.base)) as server:
         row = {"url": server.url, "oauth": {"clientId": "me", "issuer": issuer.base, "clientSecret": "${S}"}}

@@ -15,7 +15,6 @@ import pytest
 from pydantic import BaseModel
 
 from pegboard import Agent, Limits, tool
-from pegboard.app.export import export_pytest
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.content import Text
 from pegboard.core.effects import PURE, Effect
@@ -26,6 +25,7 @@ from pegboard.models import ScriptedModel
 from pegboard.runtime.replay import Divergence, replay, text_of_event
 from pegboard.runtime.replay_live import behaviour, replay_live
 from pegboard.runtime.transcripts import fold
+from pegboard.services.run_files import export_pytest
 from tests.ledger import owes
 
 ROOT = Path(__file__).parents[2]

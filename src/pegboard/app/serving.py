@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from pegboard.app.executor import Executor
 from pegboard.core.call.call import new_id
@@ -14,7 +14,6 @@ from pegboard.core.context import attach, detach
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
-from pegboard.core.policy.approval import Approver
 from pegboard.core.policy.rules import Situation
 from pegboard.core.secrets.clip import clip
 from pegboard.core.toolkit import Toolkit, ToolSource
@@ -23,17 +22,18 @@ from pegboard.mcp.request_context import current_request
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
 from pegboard.ports.artifacts import Artifacts, Version
 from pegboard.ports.files import Files, ResolvedPath
+from pegboard.services.runtime import Interaction
 from pegboard.store.logs import SessionLog
 
 if TYPE_CHECKING:
-    from pegboard.app.home import App
+    from pegboard.app.app import App
 
 MAX_RESOURCE: int = 1_000_000
 _LISTED = 1_000
 
 
 class ClientLogs:
-    """A Recorder that writes each client's events to a stream of its own (decisions 9)."""
+    """A Recorder that writes each client's events to a stream of its own."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -62,8 +62,8 @@ class ClientLogs:
         found = self._logs.get(session)
         if found is None:
             run = new_id("run")
-            found = self._logs[session] = (self._app.log(session), run)
-            self._marks.enter_context(self._app.at_work.one_call(run))
+            found = self._logs[session] = (self._app.history.log(session), run)
+            self._marks.enter_context(self._app.history.at_work.one_call(run))
             found[0].record(
                 RunStarted(run=run, session=session, agent="mcp", model="", task="served over MCP")
             )
@@ -90,8 +90,7 @@ async def serve_toolkit(
     app: App,
     toolkit: Toolkit,
     *,
-    approver: Approver,
-    provide: Iterable[Any] = (),
+    interaction: Interaction,
     skills: Sequence[Path] = (),
     sources: Sequence[ToolSource] = (),
 ) -> AsyncGenerator[ServedToolkit]:
@@ -105,7 +104,7 @@ async def serve_toolkit(
     prompts = _prompts(app, skills)
     try:
         async with app.executor(
-            approver=approver, provide=provide, session="mcp", toolkit=toolkit, recorder=logs, sources=sources
+            interaction, session="mcp", toolkit=toolkit, recorder=logs, sources=sources
         ) as door:
             yield ServedToolkit(door=door, resources=_resources(door), prompts=prompts)
     finally:

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.app.keeping import LazyArtifactSaver
-from pegboard.app.late import lazy_shaper
 from pegboard.core.call.call import PATH_RESOLVER
 from pegboard.core.call.provide import Provided
-from pegboard.core.content import KEEPER
+from pegboard.core.content import KEEPER, ArtifactRef, NewArtifact
+from pegboard.core.context import Context
+from pegboard.core.effects import Plan
 from pegboard.core.errors import ConfigError, format_value
 from pegboard.core.policy.grants import MemoryGrants
 from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.policy import MODES, Policy
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintTracker
-from pegboard.core.result import Shaper, Spills
+from pegboard.core.result import Shaper
+from pegboard.core.secrets.redact import with_finder
 from pegboard.core.toolkit import Toolkit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pegboard.core.secrets.redact import Redactor
     from pegboard.core.transcript import AssistantMessage
+    from pegboard.ports.artifacts import Artifacts
+    from pegboard.ports.store import Store
 
 PRICED: Final = frozenset({"openai", "openai-responses", "anthropic", "gemini"})
 """Families of models whose prices are looked up; the table is large, so others never load it."""
+
+_SHORTEST = 6
+"""Characters of the shortest secret that is looked for (`pegboard.core.secrets.redact`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +46,7 @@ class Wiring:
         policy, provided, shaper, grants, safeguards: what the pipeline takes.
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
-        listeners: hear what an agent should be told between its turns (ledger K-46).
+        listeners: hear what an agent should be told between its turns.
     """
 
     workspace: Path | None
@@ -76,11 +83,11 @@ class Wiring:
         wiring = cls(workspace=None, policy=decided, provided=provided, shaper=lazy_shaper(), grants=book)
         needs = needs_of(toolkit, provided)
         if needs or workspace is not None:
-            wiring._build(needs, workspace)
+            wiring._build(toolkit, needs, workspace)
         return wiring
 
     def model(self, name: str | None) -> Any:
-        """Open a model by name, or the first that is found (decisions 11)."""
+        """Open a model by name, or the first that is found."""
         from pegboard.config.models import open_model
 
         return open_model(name)
@@ -109,24 +116,27 @@ class Wiring:
                 await done
         self.closers.clear()
 
-    def _build(self, needs: set[str], workspace: str | Path | None) -> None:
-        from pathlib import Path
+    def _build(self, toolkit: Toolkit, needs: set[Any], workspace: str | Path | None) -> None:
+        from pegboard.app.ports import Assembly, assemble
+        from pegboard.config.load import Config
+        from pegboard.config.paths import Paths
 
-        from pegboard.config.paths import current_folder
+        self.workspace = None if workspace is None else _folder(workspace)
+        assemble(Assembly(wiring=self, toolkit=toolkit, paths=Paths.of(), config=Config()), needs)
 
-        if workspace is not None and (
-            not isinstance(cast(object, workspace), str | os.PathLike) or not str(workspace)
-        ):
-            # An empty text is most often a variable that was never set, and would mean the current folder.
-            raise ConfigError(f"workspace=… takes the path of a folder, got {format_value(workspace)}")
-        root = current_folder() if workspace is None else Path(workspace).expanduser()
-        if not root.is_dir():
-            raise ConfigError(
-                f"the workspace {root} does not exist or is not a folder; create it, or choose another"
-            )
-        from pegboard.app.assembly import assemble
 
-        assemble(self, needs, root.resolve(), implicit=workspace is None)
+def _folder(workspace: str | Path) -> Path:
+    from pathlib import Path
+
+    if not isinstance(cast(object, workspace), str | os.PathLike) or not str(workspace):
+        # An empty text is most often a variable that was never set, and would mean the current folder.
+        raise ConfigError(f"workspace=… takes the path of a folder, got {format_value(workspace)}")
+    root = Path(workspace).expanduser()
+    if not root.is_dir():
+        raise ConfigError(
+            f"the workspace {root} does not exist or is not a folder; create it, or choose another"
+        )
+    return root.resolve()
 
 
 def _policy(policy: Policy | str | Path | Iterable[str | Rule] | None, mode: str | None) -> Policy:
@@ -155,27 +165,87 @@ def _at_home(policy: Policy) -> Policy:
     return replace(policy, home=str(Paths.of().home.resolve()))
 
 
-def needs_of(toolkit: Toolkit, provided: Provided) -> set[str]:
-    """Names of the ports that the kit's tools inject and nobody gave, and `paths` for path effects.
-
-    The catalogue of the kit's own tools is provided here, since only here the kit is known.
-    """
-    out: set[str] = set()
+def needs_of(toolkit: Toolkit, provided: Provided) -> set[Any]:
+    """The ports that the kit's tools ask for and nobody provided, and what resolves paths where a tool takes one."""
+    out: set[Any] = set()
     for tool in toolkit:
-        for port in tool.signature.inject.values():
-            if provided.find(port) is None:
-                out.add(getattr(port, "__name__", ""))
+        out.update(port for port in tool.signature.inject.values() if provided.find(port) is None)
         if any(p.marker is not None and p.marker.kind in ("read", "write", "delete") for p in tool.markers):
-            out.add("Files")
-    if PATH_RESOLVER in provided:
-        out.discard("paths")
-    if "ToolSearch" in out:
-        # Not a part of the world outside: a view of the kit itself, so no folder is needed for it.
-        from pegboard.core.tool_search import ToolIndex
-        from pegboard.ports.tool_search import ToolSearch
-
-        provided[ToolSearch] = ToolIndex(toolkit)
-    return out - {"Plan", "Context", "ToolSearch"}
+            out.add(PATH_RESOLVER)
+    return out - {Plan, Context}
 
 
-__all__ = ["Spills", "Wiring"]
+class LazyArtifactSaver:
+    """An ArtifactSaver over the Artifacts port that is provided when something is kept, else one of its own.
+
+    Args:
+        provided: the executor's ports.
+        store: opens the store for artifacts, None = they end with the process.
+    """
+
+    def __init__(self, provided: Provided, store: Callable[[], Store] | None = None) -> None:
+        self._provided = provided
+        self._store = store
+
+    async def save(self, made: NewArtifact, *, name: str) -> ArtifactRef:
+        """See ArtifactSaver."""
+        from pegboard.artifacts.saver import PortArtifactSaver
+
+        return await PortArtifactSaver(artifacts_of(self._provided, self._store)).save(made, name=name)
+
+
+def artifacts_of(provided: Provided, store: Callable[[], Store] | None) -> Artifacts:
+    """The provided Artifacts port, put there where none is."""
+    from pegboard.ports.artifacts import Artifacts
+
+    there = cast("Artifacts | None", provided.find(Artifacts))
+    if there is None:
+        from pegboard.artifacts.versions import StoredArtifacts
+        from pegboard.store.memory import MemoryStore
+
+        there = provided[Artifacts] = StoredArtifacts(MemoryStore() if store is None else store())
+    return there
+
+
+def lazy_shaper() -> Shaper:
+    """A Shaper that takes out secrets, terminal sequences and invisible characters.
+
+    What is cut is not kept: where nothing reads a spill, nobody could ask for it.
+    """
+    return Shaper(redactor=LazyRedactor(), clean=clean)
+
+
+class LazyRedactor:
+    """The Redactor that knows this process's environment, made at the first text that may hold a secret."""
+
+    def __init__(self) -> None:
+        self._redactor: Redactor | None = None
+        with_finder(self)
+
+    def redact(self, text: str) -> tuple[str, bool]:
+        """See Redactor."""
+        return (text, False) if len(text) < _SHORTEST else self._loaded().redact(text)
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """See Redactor."""
+        return self._loaded().find(text)
+
+    def _loaded(self) -> Redactor:
+        if self._redactor is None:
+            from pegboard.config.environment import environment, secrets_of
+            from pegboard.core.secrets.redact import Redactor
+
+            self._redactor = Redactor(secrets_of(environment()))
+        return self._redactor
+
+
+def clean(text: str) -> str:
+    """See `pegboard.core.text.sanitise`."""
+    if text.isascii() and text.isprintable():
+        return text
+    from pegboard.core.text import sanitise
+
+    return sanitise(text)
+
+
+__all__ = ["LazyArtifactSaver", "LazyRedactor", "Wiring", "artifacts_of", "needs_of"]

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
-from pegboard.app.approvals import Approvals, PendingCall
+from pegboard.app.app import App
 from pegboard.cli.approve import parse_answer
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, paint, print_changes, print_json, print_line, print_note
 from pegboard.core.errors import BuildError
 from pegboard.core.policy.approval import Approved, Refused
 from pegboard.core.secrets.clip import clip
+from pegboard.services.approvals import PendingCall
 
 
 def approvals(action: str, key: str | None, text: str | None, *, options: Options) -> int:
     """Carry out the command; the exit status."""
-    with options.open() as app:
-        book = Approvals(app.store)
-        match action:
-            case "list":
-                return _list(book, options)
-            case "approve" | "deny" | "answer" if not key:
-                raise BuildError(f"approvals {action} needs an ID; see: pegboard approvals")
-            case "approve":
-                given = parse_answer(text or "y")
-                if not isinstance(given, Approved):
-                    raise BuildError(f"{text!r} is not a scope; use y, s, a, or a 2h, a 5x")
-                call = book.answer(str(key), given)
-            case "deny":
-                call = book.answer(str(key), Refused(text or "", by="terminal"))
-            case "answer" if text:
-                call = book.answer(str(key), text)
-            case _:
-                raise BuildError(
-                    f"approvals {action!r}: use list, approve ID, deny ID [WHY], or answer ID TEXT"
-                )
+    answer: Approved | Refused | str
+    match action:
+        case "list":
+            return options.run(partial(_list, options=options))
+        case "approve" | "deny" | "answer" if not key:
+            raise BuildError(f"approvals {action} needs an ID; see: pegboard approvals")
+        case "approve":
+            parsed = parse_answer(text or "y")
+            if not isinstance(parsed, Approved):
+                raise BuildError(f"{text!r} is not a scope; use y, s, a, or a 2h, a 5x")
+            answer = parsed
+        case "deny":
+            answer = Refused(text or "", by="terminal")
+        case "answer" if text:
+            answer = text
+        case _:
+            raise BuildError(f"approvals {action!r}: use list, approve ID, deny ID [WHY], or answer ID TEXT")
+    return options.run(partial(_answer, action=action, key=str(key), answer=answer, options=options))
+
+
+async def _answer(
+    app: App, *, action: str, key: str, answer: Approved | Refused | str, options: Options
+) -> int:
+    call = await app.approvals.answer(key, answer)
     if options.json:
         print_json({**call.to_dict(), "answer": action})
     elif call.session.startswith("mcp:waiting:"):
@@ -44,8 +50,8 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
     return 0
 
 
-def _list(book: Approvals, options: Options) -> int:
-    calls = book.pending()
+async def _list(app: App, *, options: Options) -> int:
+    calls = await app.approvals.pending()
     if options.json:
         for call in calls:
             print_json(call.to_dict())

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, cast
 
-from pegboard.app.home import App
-from pegboard.app.one_call import REFUSALS, OneCall, details, error_fields
-from pegboard.app.redacted import shown_preview
-from pegboard.cli.approve import approver_for
+from pegboard.app.app import App
 from pegboard.cli.options import Options
-from pegboard.cli.people import people_for
+from pegboard.cli.people import interaction_for
 from pegboard.cli.show import (
     decision_text,
     effects_line,
     escape_controls,
-    note_of,
     print_changes,
     print_error,
     print_json,
@@ -26,16 +22,14 @@ from pegboard.cli.show import (
     print_note,
 )
 from pegboard.cli.status import LINE
-from pegboard.core.call.call import Preview
-from pegboard.core.errors import BuildError, SuspendedCall, ToolError
-from pegboard.core.result import Notes
+from pegboard.core.errors import BuildError, SuspendedCall
 from pegboard.core.schema.json_schema import types_of
 from pegboard.core.schema.numerals import Numeral, as_sent, exact
 from pegboard.core.schema.repair import Malformed, repair_json
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
 from pegboard.core.tool import Tool
-from pegboard.store.encoding import without_secrets
+from pegboard.services.calls import REFUSALS, Outcome, preview_to_dict
 
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}")
@@ -45,18 +39,17 @@ OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
 
 def call(tool: str, values: list[str], *, args: str | None, preview: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
-    with options.open() as app:
-        arguments = read_arguments(values, args, app.tool(tool))
-        work = _preview if preview else _call
-        return asyncio.run(work(app, tool, arguments, options))
+    act = partial(
+        _preview if preview else _call, tool=tool, values=values, args=args, options=options
+    )  # fmt: skip
+    return options.run(act)
 
 
-async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
-    async with app.executor(only=tool, recorded=False) as door:
-        door.on_warning = note_of
-        preview = shown_preview(await door.preview(tool, arguments), app.redactor.redact)
+async def _preview(app: App, *, tool: str, values: list[str], args: str | None, options: Options) -> int:
+    arguments = read_arguments(values, args, app.tool(tool))
+    preview = await app.calls.preview(tool, arguments, interaction_for(options))
     if options.json:
-        print_json(preview_row(preview))
+        print_json(preview_to_dict(preview))
     elif preview.error is not None:
         print_error(preview.error.message, preview.error.hint)
     else:
@@ -71,23 +64,17 @@ async def _preview(app: App, tool: str, arguments: dict[str, Any] | str, options
     return DENIED if preview.decision == "deny" else OK
 
 
-async def _call(app: App, tool: str, arguments: dict[str, Any] | str, options: Options) -> int:
+async def _call(app: App, *, tool: str, values: list[str], args: str | None, options: Options) -> int:
+    arguments = read_arguments(values, args, app.tool(tool))
     for line in app.config.ignored:
         print_note(f"note: {line}")
-    approver = approver_for(options, on_ask="deny")
-    async with app.one_call(tool, approver=approver, provide=people_for(options)) as door:
-        door.on_warning(note_of)
-        with LINE.showing(escape_controls(tool)):
-            await door.call(tool, arguments)
-    outcome = door.outcome()
-    # What was done is shown as it is recorded; the text was made without secrets.
-    shown = without_secrets({k: outcome[k] for k in ("effects", "changes")}, app.redactor.redact)
-    outcome = {**outcome, **shown}
+    with LINE.showing(escape_controls(tool)):
+        outcome = await app.calls.call(tool, arguments, interaction_for(options))
     if options.json:
-        print_json(outcome)
+        print_json(outcome.to_dict())
     else:
-        _show(door, outcome)
-    return OK if outcome["ok"] else status_of(outcome["error"]["code"])
+        _show(outcome)
+    return OK if outcome.result.error is None else status_of(outcome.result.error.code)
 
 
 def status_of(code: str) -> int:
@@ -185,43 +172,23 @@ def _admitted(tool: Tool | None) -> dict[str, frozenset[str]]:
     return {name: types_of(node, shape) or frozenset[str]() for name, node in properties.items()}
 
 
-def call_line(outcome: dict[str, Any], approver: str) -> str:
+def call_line(outcome: Outcome) -> str:
     """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
     effects = (
-        ", ".join(f"{e['kind']} {escape_invisible(e['target'])}" for e in outcome["effects"]) or "no effects"
+        ", ".join(f"{e['kind']} {escape_invisible(e['target'])}" for e in outcome.effects) or "no effects"
     )
-    return f"▸ {effects}  [{decision_text(outcome['decision'], approver)}]"
+    return f"▸ {effects}  [{decision_text(outcome.decision, outcome.approver)}]"
 
 
-def preview_row(preview: Preview) -> dict[str, Any]:
-    """The object of `--json`, of a call that was not carried out."""
-    error: ToolError | None = preview.error
-    text = "" if error is None else f"Error: {error}"
-    return {
-        "ok": error is None,
-        "text": text or f"would: {effects_line(preview.effects)}",
-        "data": None,
-        "error": None if error is None else error_fields(error),
-        "effects": [e.to_dict() for e in preview.effects],
-        "decision": preview.decision,
-        "changes": [c.to_dict() for c in preview.changes],
-        "notes": {
-            **Notes().to_dict(), "preview": True, "rule": preview.rule, "reason": preview.reason, **details(error),
-        },
-        "call_id": None,
-        "run": None,
-    }  # fmt: skip
-
-
-def _show(door: OneCall, outcome: dict[str, Any]) -> None:
-    result = door.result
+def _show(outcome: Outcome) -> None:
+    result = outcome.result
     # A call that failed before it could be planned has nothing to tell of effects and decision.
     unplanned = result.error is not None and (
         status_of(result.error.code) == USAGE
-        or (not outcome["effects"] and status_of(result.error.code) == FAILED)
+        or (not outcome.effects and status_of(result.error.code) == FAILED)
     )
     if not unplanned:
-        print_note(call_line(outcome, door.approver))
+        print_note(call_line(outcome))
     if result.error is None:
         print_line(escape_controls(result.text))
     elif result.error.code == SuspendedCall.default_code:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import signal
 import sys
 from collections.abc import Iterable
-from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from prompt_toolkit import PromptSession
@@ -17,34 +16,35 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from pegboard.app.agent import Agent
-from pegboard.app.executor import Executor
-from pegboard.app.home import App
+from pegboard.app.app import App
 from pegboard.cli.chat_commands import COMMANDS, ChatState, run_command
 from pegboard.cli.chat_terminal import ChatApprover, ChatPeople, ChatTerminal, prompts_on
 from pegboard.cli.errors import INTERRUPTED
-from pegboard.cli.model_setup import agent_for, model_line
+from pegboard.cli.model_setup import accept_server
 from pegboard.cli.options import Options
-from pegboard.cli.progress import EventPrinter
-from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_line, print_note
+from pegboard.cli.run import event_printer, print_warnings, watch
+from pegboard.cli.show import escape_controls, note_of, paint, print_line, print_note
 from pegboard.cli.stdin import StdinLines
 from pegboard.core.call.call import new_id
 from pegboard.core.errors import PegboardError
-from pegboard.core.events import RunFinished
-from pegboard.core.policy.approval import AllowOnce, Approver
-from pegboard.store.logs import SessionLog
+from pegboard.core.events import Event, RunFinished
+from pegboard.core.policy.approval import AllowOnce
+from pegboard.services.runtime import Interaction
+from pegboard.services.sessions import Conversation, model_line
 
 
 def chat(*, model: str | None, session: str | None, last: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
-    with options.open() as app:
-        key = session or (_latest(app) if last else None)
+
+    async def talk(app: App) -> int:
+        key = session or (await _latest(app) if last else None)
         if key is None:
             key = new_id("chat")
             if last:
                 print_note("no earlier chat; starting a new one")
-        with app.lock_session(key):
-            return asyncio.run(_until_ended(Chat(app, key, model, options)))
+        return await _until_ended(Chat(app, key, model, options))
+
+    return options.run(talk)
 
 
 async def _until_ended(chat: Chat) -> int:
@@ -72,16 +72,16 @@ async def _until_ended(chat: Chat) -> int:
             loop.remove_signal_handler(number)
 
 
-def _latest(app: App) -> str | None:
+async def _latest(app: App) -> str | None:
     """The newest chat session, None where there is none."""
-    return next((s for s in app.sessions() if s.startswith("chat_")), None)
+    return next((s for s in await app.sessions.list() if s.startswith("chat_")), None)
 
 
 class Chat:
     """One conversation at one terminal.
 
     Args:
-        app: settings, store and tools.
+        app: settings, services and tools.
         session: its key; an earlier conversation under it goes on.
         model: as `--model` takes it.
         options: the command's.
@@ -90,108 +90,82 @@ class Chat:
     def __init__(self, app: App, session: str, model: str | None, options: Options) -> None:
         self._app = app
         self._session = session
+        self._model = model
         self._options = options
-        self._desk = ChatTerminal(
+        self._terminal = ChatTerminal(
             _typed(app) if sys.stdin.isatty() else StdinLines(sys.stdin), stop=self._stop
         )
         self._work: asyncio.Task[None] | None = None
         self._ahead: list[str] = []
         """Lines typed for a run that has begun and cannot take them yet."""
-        self.room = ChatState(app=app, session=session, model=model)
 
     async def run(self) -> int:
         """Talk until the person leaves; the exit status."""
-        app = self._app
-        approver: Approver = AllowOnce() if self._options.yes else ChatApprover(self._desk)
-        async with app.executor(
-            approver=approver, provide=[ChatPeople(self._desk)], session=self._session
-        ) as door:
-            door.on_warning = note_of
-            log = app.log(self._session)
+        interaction = Interaction(
+            approver=AllowOnce() if self._options.yes else ChatApprover(self._terminal),
+            people=[ChatPeople(self._terminal)],
+            notify=note_of,
+            # Only at the start: later the line belongs to the conversation.
+            accept_server=accept_server if self._options.attended else None,
+        )
+        async with self._app.sessions.open(self._session, interaction, model=self._model) as talk:
+            state = ChatState(app=self._app, talk=talk, interaction=replace(interaction, accept_server=None))
             try:
-                await self._new_agent(door)
-                self._greet(door)
-                self._tell_model()
-                while (text := await self._desk.read()) is not None:
+                self._greet(talk)
+                self._print_model(talk)
+                while (text := await self._terminal.read()) is not None:
                     if text.startswith("/"):
-                        if not await self._command(text, door, log):
+                        if not await self._command(text, state):
                             self._stop()
                             break
                     elif text.strip():
-                        self._take(text, log)
-                    if not self._desk.is_interactive:
+                        self._take(text, state)
+                    if not self._terminal.is_interactive:
                         await self._settled()
             except asyncio.CancelledError:
                 self._stop()
                 raise
             finally:
                 await self._settled()
-                log.close()
-                if self.room.agent is not None:
-                    await self.room.agent.model().aclose()
         print_note(f"conversation saved; continue with: pegboard chat --session {self._session}")
         return 0
 
-    def _greet(self, executor: Executor) -> None:
-        for line in self._app.config.ignored:
-            print_note(f"note: {line}")
-        if executor.wiring.banner:
-            print_note(f"note: {executor.wiring.banner}")
+    def _greet(self, talk: Conversation) -> None:
+        print_warnings(self._app, talk)
         if self._options.json:
             return
-        print_line(
-            paint(f"session {self._session}, mode {executor.policy.mode}, {self._app.workspace}", "dim")
-        )
-        if self._desk.is_interactive:
+        mode = talk.executor.policy.mode
+        print_line(paint(f"session {self._session}, mode {mode}, {self._app.workspace}", "dim"))
+        if self._terminal.is_interactive:
             keys = "Enter to send, Alt+Enter or a final \\ for a new line, /help for commands"
             print_line(paint(keys, "dim"))
 
-    async def _new_agent(self, executor: Executor) -> None:
-        """An agent with the room's model, which knows the session so far."""
-        # Only at the start: later the line belongs to the conversation.
-        attended = self._options.attended and self.room.agent is None
-        agent = await agent_for(self._app, executor, model=self.room.model, attended=attended)
-        agent.model()  # Now, so that a wrong name is told before anything else.
-        events = self._app.events_for_resume(self._session)
-        agent.remember(self._session, events)
-        self.room.agent = agent
-
-    def _tell_model(self) -> None:
-        """Print the model, where it sends data, and how many earlier messages it knows."""
-        agent = self.room.need_agent()
-        print_note(model_line(agent.model()))
-        if events := agent.session(self._session):
+    def _print_model(self, talk: Conversation) -> None:
+        """Who answers, where the data goes, and what is known of before."""
+        print_note(model_line(talk.model))
+        if events := talk.earlier():
             print_note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
 
-    async def _command(self, text: str, executor: Executor, log: SessionLog) -> bool:
+    async def _command(self, text: str, state: ChatState) -> bool:
         """Carry out a slash command; False ends the chat."""
         name = text.split()[0]
         if self._work is not None and not self._work.done() and name in COMMANDS and COMMANDS[name].alone:
             print_line(paint(f"{name} is not available during a run; Ctrl+C stops the run", "yellow"))
             return True
         try:
-            done = await run_command(text, self.room, executor, log)
+            done = await run_command(text, state)
         except PegboardError as error:
             print_line(paint(escape_controls(str(error)), "red"))
             return True
         if done == "model":
-            before = self.room.agent
-            try:
-                await self._new_agent(executor)
-            except PegboardError as error:
-                print_line(paint(escape_controls(str(error)), "red"))
-                self.room.agent = before
-            else:
-                self._tell_model()
-                if before is not None:
-                    await before.model().aclose()
+            self._print_model(state.talk)
         return done != "exit"
 
-    def _take(self, text: str, log: SessionLog) -> None:
+    def _take(self, text: str, state: ChatState) -> None:
         """A message: of the run that goes on, or the task of the next one."""
         if self._work is None or self._work.done():
-            self._work = asyncio.ensure_future(self._say(text, log))
-        elif not self.room.need_agent().tell(text, session=self._session):
+            self._work = asyncio.ensure_future(self._say(text, state))
+        elif not state.talk.tell(text):
             self._ahead.append(text)
 
     def _stop(self) -> bool:
@@ -211,38 +185,38 @@ class Chat:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
-    async def _say(self, text: str, log: SessionLog) -> None:
+    async def _say(self, text: str, state: ChatState) -> None:
         """A run, and one for each line that came too late for the one before."""
         self._ahead.append(text)
-        self._desk.busy(True)
+        self._terminal.busy(True)
         try:
             while self._ahead:
-                await self._watch(self.room.need_agent(), self._ahead.pop(0), log)
+                await self._watch(self._ahead.pop(0), state)
         except asyncio.CancelledError:
             self._ahead.clear()
             print_line(paint("\nstopped", "yellow"))
         except PegboardError as error:
             print_line(paint(escape_controls(str(error)), "red"))
         finally:
-            self._desk.partial("")
-            self._desk.busy(False)
+            self._terminal.partial("")
+            self._terminal.busy(False)
 
-    async def _watch(self, agent: Agent, text: str, log: SessionLog) -> None:
-        show = functools.partial(print_event, redact=self._app.redactor.redact)
-        if not self._options.json:
-            partial = self._desk.partial if self._desk.is_interactive else None
-            show = EventPrinter(partial, redact=self._app.redactor.redact).show
-        async with aclosing(agent.stream(text, session=self._session, recorder=log)) as events:
-            async for event in events:
-                while self._ahead and agent.tell(self._ahead[0], session=self._session):
-                    del self._ahead[0]
-                show(event)
-                if isinstance(event, RunFinished):
-                    self._end(event)
-        await log.flush()
+    async def _watch(self, text: str, state: ChatState) -> None:
+        show = event_printer(
+            self._app, self._options, self._terminal.partial if self._terminal.is_interactive else None
+        )
 
-    def _end(self, finished: RunFinished) -> None:
-        self.room.usage += finished.usage
+        def on_event(event: Event) -> None:
+            while self._ahead and state.talk.tell(self._ahead[0]):
+                del self._ahead[0]
+            show(event)
+            if isinstance(event, RunFinished):
+                self._end(event, state)
+
+        await watch(state.talk.send(text), on_event)
+
+    def _end(self, finished: RunFinished, state: ChatState) -> None:
+        state.usage += finished.usage
         if self._options.json:
             return
         if finished.status != "done":

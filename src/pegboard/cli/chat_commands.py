@@ -7,52 +7,35 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from pegboard.app.agent import Agent
-from pegboard.app.executor import Executor
-from pegboard.app.home import App
-from pegboard.cli.show import escape_controls, pluralise, print_changes, print_line, table
+from pegboard.app.app import App
+from pegboard.cli.show import escape_controls, print_line, table
+from pegboard.cli.undo import print_undone
 from pegboard.core.errors import BuildError
 from pegboard.core.policy.policy import MODES
-from pegboard.core.text import escape_invisible
 from pegboard.core.transcript import Usage
-from pegboard.files.journal import Journal
-from pegboard.files.undo import ById, Last
-from pegboard.files.workspace import Workspace
-from pegboard.runtime.compaction import compact
-from pegboard.runtime.tokens import message_tokens, toolkit_tokens
-from pegboard.runtime.transcripts import fold
-from pegboard.store.logs import SessionLog
+from pegboard.runtime.tokens import toolkit_tokens
+from pegboard.services.runtime import Interaction
+from pegboard.services.sessions import Conversation
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ChatState:
     """What the commands of a chat act on.
 
     Attributes:
-        app, session: where it is.
-        model: the model's name, None = the first found.
-        agent: who answers, None before it is made.
+        app: settings and services.
+        talk: the conversation.
+        interaction: who answers.
         usage: spent in this chat.
     """
 
     app: App
-    session: str
-    model: str | None = None
-    agent: Agent | None = None
+    talk: Conversation
+    interaction: Interaction
     usage: Usage = field(default_factory=Usage)
 
-    def need_agent(self) -> Agent:
-        """The agent.
 
-        Raises:
-            BuildError: there is none.
-        """
-        if self.agent is None:
-            raise BuildError("no model is open; name one: /model openai:NAME")
-        return self.agent
-
-
-Act: TypeAlias = Callable[[str, ChatState, Executor, SessionLog], Awaitable[str]]
+Act: TypeAlias = Callable[[str, ChatState], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +48,7 @@ class SlashCommand:
     alone: bool = False
 
 
-async def run_command(text: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+async def run_command(text: str, state: ChatState) -> str:
     """Carry out `/name rest`; `exit` and `model` tell the chat what to do next, else it is empty.
 
     Raises:
@@ -75,55 +58,40 @@ async def run_command(text: str, state: ChatState, executor: Executor, log: Sess
     command = COMMANDS.get(name)
     if command is None:
         raise BuildError(f"unknown command {name}; type /help for the list")
-    return await command.act(rest.strip(), state, executor, log)
+    return await command.act(rest.strip(), state)
 
 
-async def _help(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+async def _help(rest: str, state: ChatState) -> str:
     table([(name, c.help) for name, c in COMMANDS.items()], head=("command", "what it does"))
     return ""
 
 
-async def _tools(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
-    sizes = toolkit_tokens(executor.toolkit)
+async def _tools(rest: str, state: ChatState) -> str:
+    toolkit = state.talk.executor.toolkit
+    sizes = toolkit_tokens(toolkit)
     rows = [
-        (t.name, str(sizes[t.name]), escape_controls(t.description.splitlines()[0])[:70])
-        for t in executor.toolkit
+        (t.name, str(sizes[t.name]), escape_controls(t.description.splitlines()[0])[:70]) for t in toolkit
     ]
     table(rows, head=("tool", "tokens", "what it does"))
     return ""
 
 
-async def _mode(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+async def _mode(rest: str, state: ChatState) -> str:
     if rest:
         if rest not in MODES:
             raise BuildError(f"unknown mode {rest!r}; use {', '.join(MODES)}")
         state.app.policy = replace(state.app.policy, mode=rest)
-        executor.set_mode(rest)
-    print_line(f"mode {executor.policy.mode}")
+        state.talk.executor.set_mode(rest)
+    print_line(f"mode {state.talk.executor.policy.mode}")
     return ""
 
 
-async def _undo(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
-    app = state.app
-    files = Workspace(
-        app.workspace, journal=Journal(app.paths.state / "journal"), home=app.paths.home,
-        allowed_dirs=app.config.allowed_dirs,
-    )  # fmt: skip
-    try:
-        report = await files.undo(ById(id=rest) if rest else Last())
-    finally:
-        files.close()
-    print_changes(report.changes.changes)
-    for conflict in report.conflicts:
-        print_line(f"{escape_invisible(conflict.path)}: not changed: {escape_controls(conflict.reason)}")
-    done = pluralise(len(report.changes.changes), "file change")
-    print_line(f"undone: {done}" if report.applied else "nothing to undo")
+async def _undo(rest: str, state: ChatState) -> str:
+    print_undone(await state.app.undo.undo(rest or None))
     return ""
 
 
-async def _runs(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
-    await log.flush()
-    rows = state.app.at_work.mark_interrupted(state.app.store.runs(stream=state.session, limit=20))
+async def _runs(rest: str, state: ChatState) -> str:
     shown = [
         (
             r.id,
@@ -131,44 +99,34 @@ async def _runs(rest: str, state: ChatState, executor: Executor, log: SessionLog
             time.strftime("%H:%M", time.localtime(r.started)),
             escape_controls(r.task.replace("\n", " "))[:60],
         )
-        for r in rows
+        for r in await state.talk.runs()
     ]
     table(shown, head=("run", "status", "at", "task"))
     return ""
 
 
-async def _model(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+async def _model(rest: str, state: ChatState) -> str:
     if not rest:
-        print_line(state.need_agent().model().name)
+        print_line(state.talk.model.name)
         return ""
-    await log.flush()
-    state.model = rest
+    await state.talk.change_model(rest, state.interaction)
     return "model"
 
 
-async def _compact(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+async def _compact(rest: str, state: ChatState) -> str:
     """Shorten what the model is sent from here on, to a share of what it is now."""
-    from pegboard.core.events import ContextCompacted
-
-    events = state.need_agent().session(state.session)
-    messages = fold(events).messages
-    before = sum(map(message_tokens, messages))
-    if not messages:
+    done = await state.talk.compact()
+    if done is None:
         print_line("nothing to compact")
         return ""
-    done = compact(messages, before)
-    event = ContextCompacted(
-        budget_tokens=before, before_tokens=before, after_tokens=done.after, dropped=done.dropped
-    )
-    state.need_agent().remember(state.session, [*events, event])
-    log.record(event)
     print_line(
-        f"about {before} tokens, now {done.after}: {'; '.join(done.dropped) or 'nothing was left out'}"
+        f"about {done.before_tokens} tokens, now {done.after_tokens}: "
+        f"{'; '.join(done.dropped) or 'nothing was left out'}"
     )
     return ""
 
 
-async def _usage(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+async def _usage(rest: str, state: ChatState) -> str:
     usage = state.usage
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     print_line(
@@ -177,7 +135,7 @@ async def _usage(rest: str, state: ChatState, executor: Executor, log: SessionLo
     return ""
 
 
-async def _exit(rest: str, state: ChatState, executor: Executor, log: SessionLog) -> str:
+async def _exit(rest: str, state: ChatState) -> str:
     return "exit"
 
 

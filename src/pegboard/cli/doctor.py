@@ -2,104 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import platform
-import shutil
 import sys
-import tempfile
-from importlib.util import find_spec
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from pegboard import __version__
-from pegboard.app.commands import choose_backend
-from pegboard.app.home import App
-from pegboard.app.wiring import Wiring
+from pegboard.app.app import App
 from pegboard.cli.options import Options
 from pegboard.cli.show import paint, print_json, print_line
-from pegboard.config.models import available_models
-from pegboard.config.paths import refused_workspace
-from pegboard.core.call.provide import Provided
-from pegboard.core.errors import ToolError
-from pegboard.core.result import Shaper
-from pegboard.ports.store import StoreError
-
-EXTRAS = {
-    "openai": ("openai",),
-    "anthropic": ("anthropic",),
-    "gemini": ("google.genai",),
-    "gguf": ("xllamacpp", "openai"),
-    "documents": ("pypdfium2", "docx", "openpyxl", "pptx"),
-}
-PROGRAMS = {
-    "bwrap": "the sandbox for commands (Debian package bubblewrap)",
-    "git": "repositories",
-    "rg": "faster search (Debian package ripgrep)",
-}
+from pegboard.services.settings import PROGRAMS
 
 
 def doctor(*, options: Options) -> int:
     """Carry out the command; the exit status is 0 unless a required sandbox does not work."""
-    with options.open() as app:
-        report = _report(app)
+    return options.run(partial(_doctor, options=options))
+
+
+async def _doctor(app: App, *, options: Options) -> int:
+    report = await app.settings.show()
     if options.json:
         print_json(report)
     else:
         _print(report)
     return 1 if report["sandbox"].get("error") and app.config.require_sandbox else 0
-
-
-def _report(app: App) -> dict[str, Any]:
-    refused = refused_workspace(app.workspace, app.paths) if app.named_workspace is None else None
-    with tempfile.TemporaryDirectory(prefix="pegboard-doctor-") as scratch:
-        # What can be enforced is found by running something, and nothing may run over a refused folder.
-        sandbox = _sandbox(app, Path(scratch).resolve() if refused else app.workspace)
-    return {
-        "pegboard": __version__,
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "workspace": str(app.workspace),
-        "refused": refused or "",
-        "mode": app.policy.mode,
-        "config": [str(p) for p in app.config.files],
-        "sandbox": sandbox,
-        "programs": {name: shutil.which(name) for name in PROGRAMS},
-        "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
-        "models": available_models(app.paths, ports=app.config.model_servers),
-        "history": _history(app),
-        "folders": {
-            "config": str(app.paths.config), "state": str(app.paths.state), "data": str(app.paths.data),
-            "cache": str(app.paths.cache),
-        },
-    }  # fmt: skip
-
-
-def _history(app: App) -> dict[str, Any]:
-    """Whether the history can be kept: without it no call is made."""
-    found: dict[str, Any] = {"error": "", "damaged": "", "kept": [str(p) for p in app.damaged_histories()]}
-    try:
-        found["damaged"] = app.check_history()
-    except StoreError as error:
-        found["error"] = str(error)
-    there = next(p for p in (app.paths.state, *app.paths.state.parents) if p.exists())
-    if not os.access(there, os.W_OK):
-        found["error"] = f"{there} cannot be written; XDG_STATE_HOME can name a folder that can"
-    return found
-
-
-def _sandbox(app: App, folder: Path) -> dict[str, Any]:
-    wiring = Wiring(workspace=folder, policy=app.policy, provided=Provided(), shaper=Shaper())
-    try:
-        choice = choose_backend(wiring, folder, app.paths, app.config)
-        return {
-            "backend": choice.backend.name,
-            "enforced": dict(choice.enforced()),
-            "rejected": dict(choice.rejected),
-            "limits": dataclasses.asdict(app.config.confinement.limits),
-        }
-    except ToolError as error:
-        return {"backend": "none", "enforced": {}, "rejected": {}, "error": str(error)}
 
 
 def _amount(name: str, value: int) -> str:
@@ -108,13 +32,6 @@ def _amount(name: str, value: int) -> str:
     if name.endswith("_s"):
         return f"{value:,} s"
     return f"{value / (1 << 20):,.4g} MiB" if name.endswith("_bytes") else f"{value:,}"
-
-
-def _has(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pegboard.app.home import App
+from pegboard.app.app import App
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls
 from pegboard.core.errors import ConfigError
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.upstream import Upstream, could_name
+from pegboard.services.runtime import Interaction
 
 READ_ONLY = frozenset({"read", "connect"})
 """Kinds of effect that a served tool may have by default."""
@@ -89,7 +90,7 @@ def _upstream(app: App, patterns: Sequence[str]) -> list[Upstream]:
     Raises:
         ConfigError: a pattern names no tool of ours and can name none of a server.
     """
-    servers = app.servers() if patterns else []
+    servers = app.mcp_servers() if patterns else []
     for pattern in patterns:
         own = any(fnmatchcase(name, pattern) for name in app.toolkit.names)
         if not own and not any(could_name(pattern, server) for server in servers):
@@ -112,19 +113,18 @@ async def _serve(
     app: App, kit: list[Tool], upstream: Sequence[Upstream], how: ServeOptions, sink: int, *, approved: bool
 ) -> None:
     from pegboard import __version__
-    from pegboard.app.served_approvals import ServedApprovals
     from pegboard.mcp.client_approver import ClientApprover, ClientPeople
     from pegboard.mcp.request_context import CallingClient
     from pegboard.mcp.server import ToolServer
 
-    approver = ClientApprover(
-        trusted=how.trust_clients, approved=approved, waits=ServedApprovals(app.store, app.log)
+    interaction = Interaction(
+        approver=ClientApprover(trusted=how.trust_clients, approved=approved, waits=app.approvals),
+        people=[ClientPeople(), CallingClient()],
+        notify=_note,
     )
-    people = [ClientPeople(), CallingClient()]
     async with app.serving(
-        Toolkit(kit), approver=approver, provide=people, skills=how.skills, sources=upstream
+        Toolkit(kit), interaction=interaction, skills=how.skills, sources=upstream
     ) as offered:
-        offered.door.tell = _note
         service = ToolServer(
             offered.door.pipeline, offered.door.context, resources=offered.resources, prompts=offered.prompts,
             sources=offered.door, version=__version__,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pegboard.app.home import App
+from pegboard.app.app import App
 from pegboard.cli.show import print_note
 from pegboard.core.errors import BuildError
 
@@ -40,6 +42,15 @@ class Options:
         app = App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
         app.on_warning = print_note
         return app
+
+    def run(self, act: Callable[[App], Awaitable[int]]) -> int:
+        """Open the App, carry a command out with it, and close it; the command's exit status."""
+
+        async def opened() -> int:
+            with self.open() as app:
+                return await act(app)
+
+        return asyncio.run(opened())
 
 
 def seconds_of(since: str, *, option: str = "--since") -> float:

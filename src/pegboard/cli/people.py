@@ -7,12 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from pegboard.cli.approve import approver_for
+from pegboard.cli.model_setup import accept_server
 from pegboard.cli.options import Options
 from pegboard.cli.prompt import read_line
-from pegboard.cli.show import escape_controls, paint, print_line
+from pegboard.cli.show import escape_controls, note_of, paint, print_line
 from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import Waiting
 from pegboard.ports.people import Question
+from pegboard.services.runtime import Interaction
 
 
 class TerminalPeople:
@@ -48,3 +51,17 @@ def chosen(line: str, question: Question) -> str:
 def people_for(options: Options) -> list[Any]:
     """Who answers questions: the person at the terminal, or nobody."""
     return [TerminalPeople()] if sys.stdin.isatty() and not options.json else []
+
+
+def interaction_for(options: Options, *, on_ask: str = "deny") -> Interaction:
+    """Who takes part in a command: the person at the terminal, `--yes`, or nobody.
+
+    Raises:
+        BuildError: `--on-ask` is neither deny nor suspend.
+    """
+    return Interaction(
+        approver=approver_for(options, on_ask=on_ask),
+        people=people_for(options),
+        notify=note_of,
+        accept_server=accept_server if options.attended else None,
+    )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import tomllib
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from pegboard.app.home import App
-from pegboard.app.lint import lint
+from pegboard.app.app import App
 from pegboard.cli.call import read_arguments
 from pegboard.cli.options import Options, seconds_of
-from pegboard.cli.show import escape_controls, note_of, paint, pluralise, print_error, print_json, print_line
-from pegboard.config.load import read_rules
+from pegboard.cli.people import interaction_for
+from pegboard.cli.show import escape_controls, paint, pluralise, print_error, print_json, print_line
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.text import escape_invisible
 
@@ -21,29 +19,24 @@ def policy(
     action: str, subject: str | None, values: list[str], *, args: str | None, since: str, options: Options
 ) -> int:
     """Carry out the command; the exit status."""
-    with options.open() as app:
-        match action:
-            case "explain" if subject:
-                arguments = read_arguments(values, args, app.toolkit.resolve(subject))
-                return asyncio.run(_explain(app, subject, arguments, options))
-            case "test" if subject:
-                return asyncio.run(_test(app, Path(subject), options))
-            case "diff":
-                return asyncio.run(_diff(app, since, options))
-            case "lint":
-                return _lint(app, subject, options)
-            case "explain" | "test":
-                raise BuildError(f"policy {action} needs a {'tool' if action == 'explain' else 'file'}")
-            case _:
-                raise BuildError(f"policy {action!r}: use explain, test, diff or lint")
+    match action:
+        case "explain" if subject:
+            return options.run(partial(_explain, tool=subject, values=values, args=args, options=options))
+        case "test" if subject:
+            return options.run(partial(_test, file=Path(subject), options=options))
+        case "diff":
+            return options.run(partial(_diff, since=since, options=options))
+        case "lint":
+            return options.run(partial(_lint, file=subject, options=options))
+        case "explain" | "test":
+            raise BuildError(f"policy {action} needs a {'tool' if action == 'explain' else 'file'}")
+        case _:
+            raise BuildError(f"policy {action!r}: use explain, test, diff or lint")
 
 
-async def _explain(app: App, tool: str, arguments: Any, options: Options) -> int:
-    from pegboard.store.encoding import without_secrets
-
-    async with app.executor(recorded=False) as door:
-        door.on_warning = note_of
-        shown = without_secrets(await door.explain(tool, arguments), app.redactor.redact)
+async def _explain(app: App, *, tool: str, values: list[str], args: str | None, options: Options) -> int:
+    arguments = read_arguments(values, args, app.toolkit.resolve(tool))
+    shown = await app.policies.explain(tool, arguments, interaction_for(options))
     if options.json:
         print_json(shown)
         return 0 if "error" not in shown else 2
@@ -67,7 +60,12 @@ def _show(shown: dict[str, Any]) -> None:
             print_line(f"  reason: {escape_controls(row['reason'])}")
         silent: dict[str, int] = {}
         for tried in row["tried"]:
-            origin = tried["source"].partition(" ")[0].replace("shipped", "built-in")
+            origin = (
+                tried["source"]
+                .partition(" ")[0]
+                .replace("shipped", "built-in")
+                .replace("shipped", "built-in")
+            )
             if tried["matches"]:
                 says = "decides" if tried["rule"] == row["rule"] else "matches too"
                 says = "only observed" if tried.get("observe") else says
@@ -83,26 +81,9 @@ def _show(shown: dict[str, Any]) -> None:
         print_line(f"\nobserved  {escape_controls(line)}")
 
 
-async def _test(app: App, file: Path, options: Options) -> int:
+async def _test(app: App, *, file: Path, options: Options) -> int:
     """A TOML file of `[[case]] tool=…, arguments={…}, expect="deny"`."""
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"cannot read the policy test {file}: {why}") from None
-    cases = cast("list[dict[str, Any]]", table.get("case", []))
-    if not cases:
-        raise ConfigError(f"{file} has no [[case]]; each needs tool, arguments and expect")
-    rows: list[dict[str, Any]] = []
-    async with app.executor(recorded=False) as door:
-        for number, case in enumerate(cases, 1):
-            if not isinstance(case.get("tool"), str) or case.get("expect") not in ("allow", "ask", "deny"):
-                raise ConfigError(
-                    f'{file}: case {number} needs tool = "NAME" and expect = "allow", "ask" or "deny"'
-                )
-            shown = await door.explain(case["tool"], case.get("arguments", {}))
-            got = shown.get("decision", "error")
-            rows.append({**case, "got": got, "ok": got == case["expect"], "rule": shown.get("rule", "")})
+    rows = await app.policies.test(file)
     failed = [r for r in rows if not r["ok"]]
     if options.json:
         print_json({"cases": rows, "failed": len(failed)})
@@ -115,9 +96,9 @@ async def _test(app: App, file: Path, options: Options) -> int:
     return 1 if failed else 0
 
 
-async def _diff(app: App, since: str, options: Options) -> int:
+async def _diff(app: App, *, since: str, options: Options) -> int:
     """What the policy of now would have decided differently on recorded calls."""
-    rows = await app.policy_diff(seconds_of(since))
+    rows = await app.policies.diff(seconds_of(since))
     if options.json:
         print_json(rows)
     else:
@@ -129,27 +110,24 @@ async def _diff(app: App, since: str, options: Options) -> int:
     return 0
 
 
-def _lint(app: App, file: str | None, options: Options) -> int:
+async def _lint(app: App, *, file: str | None, options: Options) -> int:
     """Rules that decide nothing or more than they seem to, of a file or of what holds here.
 
     Remarks are advice and no failure; 1 where a rule of the file cannot be read.
     """
     try:
-        rules = app.policy.rules if file is None else read_rules(Path(file))
+        report = await app.policies.lint(None if file is None else Path(file))
     except ConfigError as error:
         print_error(str(error), "")
         return 1
-    found = lint(rules)
     if options.json:
-        print_json([one.to_dict() for one in found])
-    else:
-        for one in found:
-            print_line(f"{one.kind}: {escape_controls(str(one.rule))}   ({escape_controls(one.rule.source)})")
-            other = (
-                ""
-                if one.by is None
-                else f": {escape_controls(str(one.by))}   ({escape_controls(one.by.source)})"
-            )
-            print_line(f"  {one.text}{other}")
-        print_line(f"{pluralise(len(rules), 'rule')}, {pluralise(len(found), 'remark')}")
+        print_json([one.to_dict() for one in report.findings])
+        return 0
+    for one in report.findings:
+        print_line(f"{one.kind}: {escape_controls(str(one.rule))}   ({escape_controls(one.rule.source)})")
+        other = (
+            "" if one.by is None else f": {escape_controls(str(one.by))}   ({escape_controls(one.by.source)})"
+        )
+        print_line(f"  {one.text}{other}")
+    print_line(f"{pluralise(report.rules, 'rule')}, {pluralise(len(report.findings), 'remark')}")
     return 0

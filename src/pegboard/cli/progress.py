@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from pegboard.app.redacted import Redact, shown_event
 from pegboard.cli.show import (
     decision_text,
     effects_line,
@@ -31,6 +30,7 @@ from pegboard.core.events import (
     TextPiece,
 )
 from pegboard.core.result import ToolResult
+from pegboard.services.redaction import Redact, shown_event
 
 _MOST_LINES = 12
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 
-from pegboard.app.agent import Agent
-from pegboard.app.home import App
-from pegboard.app.redacted import Redact
-from pegboard.cli.approve import approver_for
-from pegboard.cli.model_setup import agent_for, model_line
+from pegboard.app.app import App
 from pegboard.cli.options import Options
-from pegboard.cli.people import people_for
+from pegboard.cli.people import interaction_for
 from pegboard.cli.progress import EventPrinter
-from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_note
+from pegboard.cli.show import escape_controls, paint, print_event, print_note
 from pegboard.cli.status import LINE
 from pegboard.core.call.call import new_id
 from pegboard.core.errors import BuildError
-from pegboard.core.events import RunFinished
-from pegboard.store.logs import SessionLog
+from pegboard.core.events import Event, RunFinished
+from pegboard.services.sessions import Conversation, model_line
 
 EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
 
@@ -30,12 +27,16 @@ def run(
     """Carry out the command; the exit status."""
     if not task.strip():
         raise BuildError('the task is empty; say what to do, for example: pegboard run "Read notes.txt"')
-    with options.open() as app:
-        return asyncio.run(_run(app, task, model, on_ask, session, turns, options))
+    return options.run(
+        partial(
+            _run, task=task, model=model, on_ask=on_ask, session=session, turns=turns, options=options
+        )
+    )  # fmt: skip
 
 
 async def _run(
     app: App,
+    *,
     task: str,
     model: str | None,
     on_ask: str,
@@ -43,45 +44,48 @@ async def _run(
     turns: int | None,
     options: Options,
 ) -> int:
-    approver = approver_for(options, on_ask=on_ask)
+    interaction = interaction_for(options, on_ask=on_ask)
     key = session or new_id("run-session")
-    async with app.executor(approver=approver, provide=people_for(options), session=key) as door:
-        door.on_warning = note_of
-        log = app.log(key)  # First of all: a run whose history cannot be kept does not start.
-        agent = await agent_for(app, door, model=model, turns=turns, attended=options.attended)
-        opened = agent.model()
+    async with app.sessions.open(key, interaction, model=model, turns=turns) as talk:
         if not options.json:
-            for line in app.config.ignored:
-                print_note(f"note: {line}")
-            if door.wiring.banner:
-                print_note(f"note: {door.wiring.banner}")
-            print_note(model_line(opened))
-        if session is not None:
-            agent.remember(session, app.events_for_resume(session))
-        try:
-            with app.lock_session(key):
-                finished = await watch(agent, task, key, log, options, redact=app.redactor.redact)
-        finally:
-            log.close()
-            await opened.aclose()
+            print_warnings(app, talk)
+            print_note(model_line(talk.model))
+        with LINE.showing("waiting for the model"):
+            finished = await watch(talk.send(task), event_printer(app, options))
+    if not options.json:
+        _print_end(finished)
     return EXIT[finished.status]
 
 
-async def watch(
-    agent: Agent, task: str, session: str, log: SessionLog, options: Options, *, redact: Redact
-) -> RunFinished:
-    """Show a run's events as they happen and keep them; the last one."""
-    show = partial(print_event, redact=redact) if options.json else EventPrinter(redact=redact).show
+def print_warnings(app: App, talk: Conversation) -> None:
+    """What a person should know before a run: settings that were ignored, and that no sandbox works here."""
+    for line in app.config.ignored:
+        print_note(f"note: {line}")
+    if talk.executor.wiring.banner:
+        print_note(f"note: {talk.executor.wiring.banner}")
+
+
+def event_printer(
+    app: App, options: Options, partial_line: Callable[[str], None] | None = None
+) -> Callable[[Event], None]:
+    """Prints a run's events, as JSON or for a person; nothing that it prints holds a secret."""
+    redact = app.redactor.redact
+    return (
+        partial(print_event, redact=redact)
+        if options.json
+        else EventPrinter(partial_line, redact=redact).show
+    )
+
+
+async def watch(events: AsyncGenerator[Event], show: Callable[[Event], None]) -> RunFinished:
+    """Show a run's events as they happen; the last one."""
     finished: RunFinished | None = None
-    with LINE.showing("waiting for the model"):
-        async for event in agent.stream(task, session=session, recorder=log):
+    async with aclosing(events):
+        async for event in events:
             show(event)
             if isinstance(event, RunFinished):
                 finished = event
     assert finished is not None
-    await log.flush()
-    if not options.json:
-        _print_end(finished)
     return finished
 
 

@@ -5,23 +5,12 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from dataclasses import replace
+from functools import partial
 
-from pegboard.app.commands import choose_backend
-from pegboard.app.home import App
-from pegboard.app.wiring import Wiring
+from pegboard.app.app import App
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_note
-from pegboard.config.environment import environment as this_environment
-from pegboard.config.paths import check_implicit
-from pegboard.core.call.provide import Provided
-from pegboard.core.errors import BuildError, ConfigError
-from pegboard.core.result import Shaper
-from pegboard.ports.shell import ExecRequest
-from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.selection import BACKENDS
-
-_MOST_OUTPUT_BYTES = 100_000_000
+from pegboard.core.errors import BuildError
 
 
 def sandbox(
@@ -30,31 +19,13 @@ def sandbox(
     """Carry out the command; its own exit status."""
     if action != "run" or not "".join(command).strip():
         raise BuildError("use: pegboard sandbox run [--backend B] [--allow-host H] -- COMMAND …")
-    with options.open() as app:
-        if options.workspace is None:
-            check_implicit(app.workspace, app.paths)
-        if backend is not None and backend not in BACKENDS:
-            raise ConfigError(f"unknown sandbox backend {backend!r}; known: {', '.join(BACKENDS)}")
-        return asyncio.run(_run(app, command, backend, hosts))
+    return options.run(partial(_run, command=command, backend=backend, hosts=hosts))
 
 
-async def _run(app: App, command: list[str], backend: str | None, hosts: list[str]) -> int:
-    wiring = Wiring(workspace=app.workspace, policy=app.policy, provided=Provided(), shaper=Shaper())
-    # A person who asks for a sandbox wants one: without --backend none, never run bare.
-    config = replace(app.config, require_sandbox=backend != "none")
-    choice = choose_backend(wiring, app.workspace, app.paths, config, backend=backend)
-    shell = CommandShell(
-        app.workspace, backend=choice.backend, environment=this_environment(),
-        egress_allow=config.network.allow_hosts, egress_cidrs=config.network.allow_cidrs,
-    )  # fmt: skip
+async def _run(app: App, *, command: list[str], backend: str | None, hosts: list[str]) -> int:
     text = command[0] if len(command) == 1 else shlex.join(command)
     stdin = None if sys.stdin.isatty() else await asyncio.to_thread(sys.stdin.buffer.read)
-    done = await shell.run(
-        ExecRequest(
-            command=text, timeout_s=0.0, hosts=tuple(hosts), stdin=stdin or None,
-            max_output_bytes=_MOST_OUTPUT_BYTES,
-        )
-    )  # fmt: skip
+    done = await app.sandbox.run(text, backend=backend, hosts=hosts, stdin=stdin)
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
     for line in done.notes:

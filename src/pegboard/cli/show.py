@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
-from pegboard.app.redacted import Redact
 from pegboard.cli.status import LINE
 from pegboard.config.environment import environment
 from pegboard.core.codec import event_to_dict
@@ -18,6 +17,7 @@ from pegboard.core.events import Event
 from pegboard.core.result import to_jsonable
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
+from pegboard.services.redaction import Redact
 
 _COLOURS: Final = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 _LONG_WORD: Final = re.compile(r"\S{1000,}")

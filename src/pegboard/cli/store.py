@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import cast
 
-from pegboard.app.purging import KINDS, Kind, RetainedData, Retention
+from pegboard.app.app import App
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, print_json, print_line, print_note, table
 from pegboard.core.errors import BuildError
+from pegboard.services.retention import KINDS, Kind, RetainedData
 
 _NAMES = {
     "history": "conversations and tool calls",
@@ -29,28 +30,33 @@ def store(
         what = f"--only {unknown[0]!r}" if unknown else f"store {action!r}"
         raise BuildError(f"{what}: use show or purge, with --only {', '.join(KINDS)}")
     kinds = cast("list[Kind]", only) or list(KINDS)
-    with options.open() as app:
-        keeping = Retention(app)
-        if action == "show":
-            _print(keeping.held(kinds), options)
-            return 0
-        older_s = 0.0 if everything else seconds_of(older, option="--older")
-        held = keeping.held(kinds, older_s=older_s)
-        if preview or not any(one.count or one.size_bytes for one in held):
-            _print(held, options)
-            return 0
-        _print(held, options)
-        if not options.yes:
-            if not options.attended:
-                print_note("nothing was deleted: not confirmed; check with --preview, then pass --yes")
-                return 3
-            line = asyncio.run(read_line("delete all of this permanently? [y/n]  "))
-            if line is None or line.strip().lower() not in ("y", "yes"):
-                print_note("nothing was deleted")
-                return 3
-        keeping.purge(kinds, older_s=older_s)
-        if not options.json:
-            print_line("deleted; the history can still be verified: pegboard audit verify")
+    if action == "show":
+        return options.run(partial(_show, kinds=kinds, options=options))
+    older_s = 0.0 if everything else seconds_of(older, option="--older")
+    return options.run(partial(_purge, kinds=kinds, older_s=older_s, preview=preview, options=options))
+
+
+async def _show(app: App, *, kinds: list[Kind], options: Options) -> int:
+    _print(await app.retention.held(kinds), options)
+    return 0
+
+
+async def _purge(app: App, *, kinds: list[Kind], older_s: float, preview: bool, options: Options) -> int:
+    held = await app.retention.held(kinds, older_s=older_s)
+    _print(held, options)
+    if preview or not any(one.count or one.size_bytes for one in held):
+        return 0
+    if not options.yes:
+        if not options.attended:
+            print_note("nothing was deleted: not confirmed; check with --preview, then pass --yes")
+            return 3
+        line = await read_line("delete all of this permanently? [y/n]  ")
+        if line is None or line.strip().lower() not in ("y", "yes"):
+            print_note("nothing was deleted")
+            return 3
+    await app.retention.purge(kinds, older_s=older_s)
+    if not options.json:
+        print_line("deleted; the history can still be verified: pegboard audit verify")
     return 0
 
 

@@ -43,7 +43,7 @@ def tools(dialect: str | None, *, name: str | None = None, options: Options) -> 
         else:
             rows = [(t.name, ", ".join(t.kinds()) or "none", _first_sentence(t.description)) for t in kit]
             table(rows, head=("tool", "effects", "what it does"))
-            if servers := [s.name for s in app.servers()]:
+            if servers := [s.name for s in app.mcp_servers()]:
                 print_note(f"and those of the MCP servers {', '.join(servers)}: pegboard mcp test")
     return 0
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from datetime import datetime
+from functools import partial
 
-from pegboard.app.home import App
-from pegboard.app.one_call import error_fields
+from pegboard.app.app import App
 from pegboard.cli.options import Options
 from pegboard.cli.show import (
     escape_controls,
@@ -22,38 +21,30 @@ from pegboard.cli.show import (
 from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.text import escape_invisible
-from pegboard.files.journal import Journal, JournalEntry
-from pegboard.files.undo import ById, Last, UndoReport
-from pegboard.files.workspace import Workspace
+from pegboard.files.journal import JournalEntry
+from pegboard.files.undo import UndoReport
+from pegboard.services.calls import error_fields
 
 
 def undo(target: str | None, *, last: bool, preview: bool, redo: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
     if target is None and not last and not redo:
         raise BuildError("name a run or call (see: pegboard runs), or use --last")
-    with options.open() as app:
-        return asyncio.run(_undo(app, target, preview=preview, redo=redo, options=options))
+    return options.run(partial(_undo, target=target, preview=preview, redo=redo, options=options))
 
 
-async def _undo(app: App, target: str | None, *, preview: bool, redo: bool, options: Options) -> int:
-    files = Workspace(
-        app.workspace, journal=Journal(app.paths.state / "journal"), full_access=app.policy.mode == "full",
-        home=app.paths.home, allowed_dirs=app.config.allowed_dirs,
-    )  # fmt: skip
+async def _undo(app: App, *, target: str | None, preview: bool, redo: bool, options: Options) -> int:
     try:
-        what = Last() if target is None else ById(id=target)
-        report = await files.undo(what, preview=preview, redo=redo)
+        report = await app.undo.undo(target, preview=preview, redo=redo)
     except ToolError as error:
         if not options.json:
             raise
         print_json({**_row(UndoReport(changes=ChangeSet(), entries=())), "error": error_fields(error)})
         return 1
-    finally:
-        files.close()
     if options.json:
         print_json(_row(report))
     else:
-        _print(report, preview=preview, redo=redo)
+        print_undone(report, preview=preview, redo=redo)
     return 1 if report.conflicts or _nothing_captured(report) else 0
 
 
@@ -63,25 +54,26 @@ def _nothing_captured(report: UndoReport) -> bool:
 
 
 def history(*, options: Options) -> int:
-    """`pegboard undo --list`: what the journal has of this workspace, the newest first."""
-    with options.open() as app:
-        journal = Journal(app.paths.state / "journal")
-        holds = journal.active()
-        entries = [e for e in reversed(journal.entries()) if e.workspace == str(app.workspace.resolve())]
+    """`pegboard undo --list`: what the journal has of this workspace, newest first."""
+    return options.run(partial(_history, options=options))
+
+
+async def _history(app: App, *, options: Options) -> int:
+    entries = await app.undo.entries()
     if options.json:
-        print_json([_entry(entry, holds=holds[entry.id]) for entry in entries])
+        print_json([_entry(one.entry, holds=one.holds) for one in entries])
         return 0
     rows = [
         (
-            entry.id,
-            datetime.fromtimestamp(entry.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-            escape_controls(entry.origin.tool or entry.type),
-            escape_controls(entry.origin.call_id or "-"),
-            escape_controls(entry.origin.run or "-"),
-            _paths(entry),
-            "" if holds[entry.id] else "undone",
+            one.entry.id,
+            datetime.fromtimestamp(one.entry.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+            escape_controls(one.entry.origin.tool or one.entry.type),
+            escape_controls(one.entry.origin.call_id or "-"),
+            escape_controls(one.entry.origin.run or "-"),
+            _paths(one.entry),
+            "" if one.holds else "undone",
         )
-        for entry in entries
+        for one in entries
     ]
     if rows:
         table(rows, head=("entry", "time", "by", "call", "run", "changed", ""))
@@ -122,7 +114,8 @@ def _row(report: UndoReport) -> dict[str, object]:
     }
 
 
-def _print(report: UndoReport, *, preview: bool, redo: bool) -> None:
+def print_undone(report: UndoReport, *, preview: bool = False, redo: bool = False) -> None:
+    """Print what was taken back, kept, in conflict and missed."""
     print_changes(report.changes.changes)
     for path in report.made_dirs:
         print_line(f"folder {escape_invisible(path)} {'would be' if preview else 'is'} restored")

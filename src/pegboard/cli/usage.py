@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 
-from pegboard.app.usage import usage_of
+from pegboard.app.app import App
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import escape_controls, pluralise, print_json, print_line, table
 from pegboard.core.transcript import Usage
@@ -12,9 +12,11 @@ from pegboard.core.transcript import Usage
 
 def usage(since: str, *, options: Options) -> int:
     """Carry out the command; the exit status."""
-    seconds = seconds_of(since)
-    with options.open() as app:
-        report = usage_of(app.store, since=time.time() - seconds, toolkit=app.toolkit)
+    return options.run(partial(_report, since=since, since_s=seconds_of(since), options=options))
+
+
+async def _report(app: App, *, since: str, since_s: float, options: Options) -> int:
+    report = await app.usage.report(since_s)
     if options.json:
         print_json(report.to_dict())
         return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.app.snapshots import JournalSnapshots
+from pegboard.app.shell import JournalSnapshots
 from pegboard.files.journal import Journal
 from pegboard.shell.sandbox.gitlinks import gitlinks
 from tests.ledger import owes

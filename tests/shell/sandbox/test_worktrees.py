@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.app.commands import git_settings
+from pegboard.app.shell import git_settings
 from pegboard.shell.sandbox.hooks import inside, named
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in

@@ -1,4 +1,4 @@
-"""build_shell: the strongest confinement that works here, the guard and the snapshots behind the Shell port."""
+"""The Shell port: the strongest confinement that works here, the guard, and snapshots for undo."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pegboard.app.snapshots import JournalSnapshots
 from pegboard.config.environment import environment as this_environment
+from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.core.context import current_context
 from pegboard.core.events import DestinationTried
+from pegboard.core.policy.policy import Policy
 from pegboard.core.secrets.handles import Placeholders
-from pegboard.files.journal import Journal
+from pegboard.files.journal import ChangeOrigin, Journal
+from pegboard.files.snapshot import TreeSnapshot
 from pegboard.net.destinations import Destination
-from pegboard.ports.processes import Process, Processes
+from pegboard.ports.processes import Process
 from pegboard.ports.shell import Inspection, Shell
+from pegboard.ports.snapshot import Snapshot, SnapshotChanges
 from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
@@ -32,61 +35,64 @@ from pegboard.shell.sandbox.confinement import PROTECTED, Bind, Confinement
 from pegboard.shell.sandbox.selection import SelectedBackend, select_backend
 
 if TYPE_CHECKING:
-    from pegboard.app.wiring import Wiring
+    from pegboard.app.ports import Assembly
 
 T = TypeVar("T")
 
 
-def build_shell(wiring: Wiring, root: Path, paths: Paths, config: Config, *, want_jobs: bool) -> None:
-    """Put a CommandShell, and background commands where wanted, behind the ports of a wiring.
+def command_shell(assembly: Assembly) -> CommandShell:
+    """The Shell port over a workspace.
 
     The policy learns whether commands are confined here: where they are not, each one asks.
 
     Raises:
         Unavailable: the config requires a sandbox, or names one that does not work here.
     """
-    from pegboard.config.environment import secrets_of
-
-    choice = choose_backend(wiring, root, paths, config)
-    # A place holder is of use only where the proxy stands on the one way out.
+    wiring, root, config = assembly.wiring, assembly.workspace, assembly.config
+    environment = this_environment()
+    choice = choose_backend(wiring.policy, root, assembly.paths, config)
+    # A placeholder is of use only where the proxy stands on the one way out.
     held = Placeholders() if wiring.safeguards.secrets and choice.backend.network == "filtered" else None
-    shell = CommandShell(
-        root,
-        backend=choice.backend,
-        environment=this_environment(),
-        guard=partial(_inspect, workspace=root, home=paths.home),
-        path_prepend=config.path_prepend,
-        secret_names=tuple(secrets_of(this_environment())),
-        snapshots=JournalSnapshots(root, Journal(paths.state / "journal")),
-        on_destination=_record_destination,
-        egress_allow=config.network.allow_hosts,
-        egress_cidrs=config.network.allow_cidrs,
-        fallbacks=locale_charsets(this_environment()),
-        placeholders=held,
-    )
     wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")
     wiring.banner = choice.banner
-    # Names only: what an approval is bound to is shown and recorded (decisions 5).
-    names = command_environment(this_environment(), {}, prepend=config.path_prepend)
+    # Names only: what an approval is bound to is shown and recorded.
+    names = command_environment(environment, {}, prepend=config.path_prepend)
     wiring.safeguards = replace(
         wiring.safeguards,
         environment=(f"sandbox:{choice.backend.name}", *sorted(names)),
         placeholders=held,
     )
-    wiring.provided.setdefault(Shell, shell)
-    if want_jobs:
+    return CommandShell(
+        root,
+        backend=choice.backend,
+        environment=environment,
+        guard=partial(_inspect, workspace=root, home=assembly.paths.home),
+        path_prepend=config.path_prepend,
+        secret_names=tuple(secrets_of(environment)),
+        snapshots=JournalSnapshots(root, Journal(assembly.paths.state / "journal")),
+        on_destination=_record_destination,
+        egress_allow=config.network.allow_hosts,
+        egress_cidrs=config.network.allow_cidrs,
+        fallbacks=locale_charsets(environment),
+        placeholders=held,
+    )
 
-        def ended(process: Process) -> None:
-            told = (
-                f"[The background command {process.process_id} has ended: {process.state}, exit code "
-                f"{process.exit_code}. process action=poll shows what it wrote.]"
-            )
-            for listener in tuple(wiring.listeners):
-                listener(told)
 
-        jobs = BackgroundCommands(shell, on_end=ended)
-        wiring.provided.setdefault(Processes, jobs)
-        wiring.closers.append(jobs.close)
+def background_commands(assembly: Assembly) -> BackgroundCommands:
+    """The Processes port over the Shell port; their ends are told to whoever listens."""
+    wiring = assembly.wiring
+
+    def on_end(process: Process) -> None:
+        notice = (
+            f"[The background command {process.process_id} has ended: {process.state}, exit code "
+            f"{process.exit_code}. process action=poll shows what it wrote.]"
+        )
+        for listener in tuple(wiring.listeners):
+            listener(notice)
+
+    commands = BackgroundCommands(assembly.port(Shell), on_end=on_end)
+    wiring.closers.append(commands.close)
+    return commands
 
 
 def _record_destination(seen: Destination) -> None:
@@ -125,23 +131,23 @@ def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, h
 
 
 def choose_backend(
-    wiring: Wiring, root: Path, paths: Paths, config: Config, *, backend: str | None = None
+    policy: Policy, root: Path, paths: Paths, config: Config, *, backend: str | None = None
 ) -> SelectedBackend:
     """The confinement for a workspace, found by running something in it.
 
     Raises:
-        Unavailable: see sandbox.choose.
+        Unavailable: see `select_backend`.
     """
-    # What a rule forbids to read must be masked inside, what it forbids to write bound read-only (decisions 4).
+    # What a rule forbids to read must be masked inside, what it forbids to write bound read-only.
     named = [
         (r.kind, paths.home / r.target[2:] if r.target.startswith("~/") else Path(r.target))
-        for r in wiring.policy.rules
+        for r in policy.rules
         if r.verdict == "deny" and not r.observe and r.target.startswith(("/", "~/")) and "*" not in r.target
     ]
     hidden = [place for kind, place in named if kind in ("*", "read")]
     read_only = [place for kind, place in named if kind in ("write", "delete")]
     inside = [
-        r.target.rstrip("/") for r in wiring.policy.rules
+        r.target.rstrip("/") for r in policy.rules
         if r.verdict == "deny" and not r.observe and r.kind in ("write", "delete") and "/" in r.target
         and not r.target.startswith(("/", "~")) and "*" not in r.target
     ]  # fmt: skip
@@ -189,7 +195,7 @@ def _binds(config: Config, root: Path) -> tuple[Bind, ...]:
 
 
 def workspace_id(root: Path) -> str:
-    """A folder name for a workspace: its real path and identity (decisions 7)."""
+    """A folder name for a workspace: its real path and identity."""
     there = root.stat()
     return hashlib.sha256(f"{there.st_dev}:{there.st_ino}:{root}".encode()).hexdigest()[:20]
 
@@ -229,3 +235,41 @@ def in_thread(coro: Coroutine[Any, Any, T]) -> T:
     if failure:
         raise failure[0]
     return out[0]
+
+
+class JournalSnapshots:
+    """Snapshots of one workspace; their differences go to the journal as the running call's changes."""
+
+    def __init__(self, root: Path, journal: Journal) -> None:
+        self._root = root
+        self._journal = journal
+
+    async def take(self) -> Snapshot:
+        """See Snapshots."""
+        before = await asyncio.to_thread(TreeSnapshot.take, self._root, journal=self._journal)
+        return _JournalSnapshot(before, self._root, self._journal, _origin())
+
+
+class _JournalSnapshot:
+    def __init__(self, before: TreeSnapshot, root: Path, journal: Journal, origin: ChangeOrigin) -> None:
+        self._before = before
+        self._root = root
+        self._journal = journal
+        self._origin = origin
+
+    async def changes(self) -> SnapshotChanges:
+        """See Snapshot."""
+        return await asyncio.to_thread(self._changes)
+
+    def _changes(self) -> SnapshotChanges:
+        diff = self._before.diff_after()
+        diff.record(self._journal, self._root, self._origin)
+        return SnapshotChanges(changes=diff.changes, not_captured=diff.missed)
+
+
+def _origin() -> ChangeOrigin:
+    try:
+        context = current_context()
+    except LookupError:
+        return ChangeOrigin(tool="exec")
+    return ChangeOrigin(call_id=context.call_id, run=context.run, session=context.session, tool="exec")

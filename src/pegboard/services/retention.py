@@ -1,21 +1,20 @@
-"""Purging: what is kept of past work, and dropping it where that breaks nothing (decisions 17 and 18)."""
+"""Retention: what is kept of past work, and deleting it where that breaks nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from pegboard.app.at_work import ONE_CALLS
+from pegboard.config.paths import Paths
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.journal import Journal
+from pegboard.services.at_work import ONE_CALLS
+from pegboard.services.history import History
 from pegboard.store.opening import backups
 from pegboard.store.runs import RunRow
 from pegboard.store.spills import SpillFolder
-
-if TYPE_CHECKING:
-    from pegboard.app.home import App
 
 Kind: TypeAlias = Literal["history", "images", "spills"]
 KINDS: Final[tuple[Kind, ...]] = ("history", "images", "spills")
@@ -46,27 +45,37 @@ class RetainedData:
 
 
 class Retention:
-    """The past work of an App.
+    """The past work that this machine keeps.
 
     Args:
-        app: whose.
+        history: the recorded runs.
+        paths: where the rest lies.
         clock: decides what is how old.
     """
 
-    def __init__(self, app: App, *, clock: Clock | None = None) -> None:
-        self._app = app
+    def __init__(self, history: History, paths: Paths, *, clock: Clock | None = None) -> None:
+        self._history = history
+        self._paths = paths
         self._clock = clock or SystemClock()
-        self._spills = SpillFolder(app.paths.state / "spills", clock=self._clock)
+        self._spills = SpillFolder(paths.state / "spills", clock=self._clock)
 
-    def held(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> list[RetainedData]:
-        """What there is that is older than some seconds: what `purge` would drop."""
-        ways = {"history": self._history, "images": self._images, "spills": self._spilled}
-        return [ways[kind](older_s) for kind in kinds]
+    async def held(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> list[RetainedData]:
+        """What there is that is older than some seconds: what `purge` would delete."""
+        out: list[RetainedData] = []
+        for kind in kinds:
+            match kind:
+                case "history":
+                    out.append(await self._held_history(older_s))
+                case "images":
+                    out.append(self._held_images(older_s))
+                case "spills":
+                    out.append(self._held_spills(older_s))
+        return out
 
-    def purge(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> None:
-        """Drop what is older than some seconds.
+    async def purge(self, kinds: Sequence[Kind] = KINDS, *, older_s: float = 0.0) -> None:
+        """Delete what is older than some seconds.
 
-        Runs go as a whole, and sessions with a run that can still be resumed stay. The chain of the history stays
+        Runs go as a whole, and sessions with a run that can still be resumed stay. The history's chain stays
         whole and can be verified; a change whose contents went cannot be undone any more.
 
         Raises:
@@ -74,7 +83,7 @@ class Retention:
             Unavailable: another process holds the journal for too long.
         """
         if "history" in kinds:
-            self._purge_history(older_s)
+            await self._purge_history(older_s)
         if "images" in kinds:
             journal = self._journal(older_s)
             with journal.lock():
@@ -88,14 +97,14 @@ class Retention:
 
     # -- history ------------------------------------------------------------------------------
 
-    def _history(self, older_s: float) -> RetainedData:
-        file = self._app.paths.state / "history.sqlite"
+    async def _held_history(self, older_s: float) -> RetainedData:
+        file = self._history.file
         if not file.exists():
             return RetainedData(kind="history", count=0, size_bytes=0, oldest=None, place=file)
         count, size, oldest = 0, 0, list[float]()
-        limits, unfinished = self._limits(older_s)
+        limits, unfinished = await self._limits(older_s)
         for stream, before in limits.items():
-            number, more, first = self._app.store.payloads(stream, before=before)
+            number, more, first = await self._history.bodies(stream, before=before)
             count, size = count + number, size + more
             oldest += [] if first is None else [first]
         for copy in self._damaged(older_s):
@@ -110,26 +119,25 @@ class Retention:
             kept=kept,
         )
 
-    def _purge_history(self, older_s: float) -> None:
-        file = self._app.paths.state / "history.sqlite"
+    async def _purge_history(self, older_s: float) -> None:
+        file = self._history.file
         if not file.exists():
             return
-        store = self._app.store
-        limits, _ = self._limits(older_s)
+        limits, _ = await self._limits(older_s)
         for stream, before in limits.items():
-            for row in store.runs(limit=-1, stream=stream):
+            for row in await self._history.runs(session=stream):
                 if row.started < before and row.task != GONE:
-                    store.save_run(replace(row, task=GONE))
-            store.purge(stream, before=before)
+                    await self._history.save_run(replace(row, task=GONE))
+            await self._history.delete_bodies(stream, before=before)
         for copy in self._damaged(older_s):
             copy.unlink(missing_ok=True)
             copy.with_name(f"{copy.name}-wal").unlink(missing_ok=True)
 
-    def _limits(self, older_s: float) -> tuple[dict[str, float], list[str]]:
+    async def _limits(self, older_s: float) -> tuple[dict[str, float], list[str]]:
         """For each session the time before which its payloads may go, and the sessions of which none may."""
         end = self._clock.now() - older_s
         runs: dict[str, list[RunRow]] = {}
-        for row in self._app.store.runs(limit=-1):
+        for row in await self._history.runs():
             runs.setdefault(row.stream, []).append(row)
         limits: dict[str, float] = {}
         unfinished: list[str] = []
@@ -147,15 +155,15 @@ class Retention:
 
     def _damaged(self, older_s: float) -> list[Path]:
         end = self._clock.now() - older_s
-        copies = [*self._app.damaged_histories(), *backups(self._app.paths.state / "history.sqlite")]
+        copies = [*self._history.damaged(), *backups(self._history.file)]
         return [copy for copy in copies if copy.stat().st_mtime <= end]
 
     # -- files --------------------------------------------------------------------------------
 
     def _journal(self, older_s: float) -> Journal:
-        return Journal(self._app.paths.state / "journal", clock=self._clock, max_age_s=older_s)
+        return Journal(self._paths.state / "journal", clock=self._clock, max_age_s=older_s)
 
-    def _images(self, older_s: float) -> RetainedData:
+    def _held_images(self, older_s: float) -> RetainedData:
         journal = self._journal(older_s)
         end = self._clock.now() - older_s
         entries = [e for e in journal.entries() if e.time <= end]
@@ -165,10 +173,10 @@ class Retention:
             oldest=min((e.time for e in entries), default=None),
         )  # fmt: skip
 
-    def _spilled(self, older_s: float) -> RetainedData:
+    def _held_spills(self, older_s: float) -> RetainedData:
         end = self._clock.now() - older_s
         old = [(at, size) for at, size in self._spills.held() if at < end]
         return RetainedData(
             kind="spills", count=len(old), size_bytes=sum(size for _, size in old),
-            oldest=min((at for at, _ in old), default=None), place=self._app.paths.state / "spills",
+            oldest=min((at for at, _ in old), default=None), place=self._paths.state / "spills",
         )  # fmt: skip

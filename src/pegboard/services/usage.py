@@ -1,9 +1,9 @@
-"""Usage: what models and tools took, a fold of the recorded runs (ledger G-21)."""
+"""Usage: what models and tools took, a fold of the recorded runs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -12,8 +12,7 @@ from pegboard.core.events import CallFinished, Event, ModelReplied, RunStarted
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Usage
 from pegboard.runtime.tokens import result_tokens, toolkit_tokens
-from pegboard.store.blocking import BlockingStore
-from pegboard.store.logs import history
+from pegboard.services.history import History
 
 
 @dataclass(slots=True)
@@ -93,18 +92,37 @@ class UsageReport:
         }
 
 
-_TYPES = ("run.started", "model.replied", "call.finished")
+class UsageReports:
+    """Tokens, money and time of the recorded runs.
 
+    Args:
+        history: the runs.
+        toolkit: gives the tools that are offered now, whose descriptions cost tokens in every request.
+        now: the time, in seconds since the epoch.
+    """
 
-def usage_of(store: BlockingStore, *, since: float = 0.0, toolkit: Toolkit | None = None) -> UsageReport:
-    """Fold the recorded runs that started at `since` (seconds since the epoch) or later."""
-    report = UsageReport()
-    for row in store.runs(limit=-1):
-        if row.started >= since:
-            day = time.strftime("%Y-%m-%d", time.localtime(row.started))
-            events = history(store, row.stream, run=row.id, types=_TYPES)
-            report.add(events, day=day, session=row.stream)
-    if toolkit is not None:
-        for name, tokens in toolkit_tokens(toolkit).items():
+    def __init__(
+        self, history: History, toolkit: Callable[[], Toolkit], *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._history = history
+        self._toolkit = toolkit
+        self._now = now
+
+    async def report(self, since_s: float) -> UsageReport:
+        """What the runs took that began in the last `since_s` seconds."""
+        report = UsageReport()
+        oldest = self._now() - since_s
+        for row in await self._history.runs():
+            if row.started >= oldest:
+                day = time.strftime("%Y-%m-%d", time.localtime(row.started))
+                report.add(
+                    await self._history.events(row.stream, run=row.id, types=_TYPES),
+                    day=day,
+                    session=row.stream,
+                )
+        for name, tokens in toolkit_tokens(self._toolkit()).items():
             report.tools.setdefault(name, ToolUse()).schema_tokens = tokens
-    return report
+        return report
+
+
+_TYPES = (RunStarted.type, ModelReplied.type, CallFinished.type)

@@ -1,4 +1,4 @@
-"""What people are shown of a call before it runs: without secrets, as the record of it (decisions 16)."""
+"""What people are shown of a call before it runs: without secrets, as the record of it."""
 
 from __future__ import annotations
 

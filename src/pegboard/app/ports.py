@@ -1,0 +1,238 @@
+"""The real parts behind the ports of an executor; a new port is one line in `PORTS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pegboard.app.wiring import LazyArtifactSaver, artifacts_of
+from pegboard.config.environment import environment as this_environment
+from pegboard.config.environment import secrets_of
+from pegboard.config.load import Config
+from pegboard.config.paths import Paths, check_implicit, current_folder
+from pegboard.config.secrets import ConfiguredSecrets
+from pegboard.core.call.call import PATH_RESOLVER, new_id
+from pegboard.core.content import KEEPER
+from pegboard.core.effects import Effect
+from pegboard.core.policy.approval import Waiting
+from pegboard.core.policy.budgets import Meter
+from pegboard.core.policy.grants import MemoryGrants
+from pegboard.core.policy.guards import Guards, StoredState
+from pegboard.core.policy.rules import Situation
+from pegboard.core.policy.taint import TaintTracker
+from pegboard.core.result import Shaper, Spills
+from pegboard.core.secrets.redact import Redactor
+from pegboard.core.text import sanitise
+from pegboard.ports.artifacts import Artifacts
+from pegboard.ports.documents import Documents
+from pegboard.ports.files import Files
+from pegboard.ports.people import People, Question
+from pegboard.ports.processes import Processes
+from pegboard.ports.shell import Shell
+from pegboard.ports.store import Store
+from pegboard.ports.tool_search import ToolSearch
+from pegboard.store.grants import StoredGrants
+from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
+from pegboard.store.spills import SpillFolder
+
+if TYPE_CHECKING:
+    from pegboard.app.wiring import Wiring
+    from pegboard.core.toolkit import Toolkit
+
+MASKED = (
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".config/gh",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".netrc",
+)
+"""Below the home folder: what an explicit workspace that holds it still does not show."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Assembly:
+    """What the parts of one executor are made from.
+
+    Attributes:
+        wiring: takes the parts, and knows the policy and the workspace that was named.
+        toolkit: the executor's tools.
+        paths, config: where things lie, and the settings.
+        store: opens the store; None = nothing outlives the process.
+    """
+
+    wiring: Wiring
+    toolkit: Toolkit
+    paths: Paths
+    config: Config
+    store: Callable[[], Store] | None = None
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that the tools work in: the current one unless one was named.
+
+        Raises:
+            ConfigError: nobody named a folder, and the current one is `/`, the home folder or the like.
+        """
+        if self.wiring.workspace is None:
+            root = current_folder().resolve()
+            check_implicit(root, self.paths)
+            self.wiring.workspace = root
+        return self.wiring.workspace
+
+    def port(self, kind: Any) -> Any:
+        """The part behind a port; made when it is first asked for."""
+        provided = self.wiring.provided
+        if provided.find(kind) is None:
+            provided[kind] = PORTS[kind](self)
+        return provided.find(kind)
+
+
+def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None = None) -> None:
+    """Make the parts that a kit's tools ask for, and those that every executor over a workspace has.
+
+    Args:
+        assembly: what they are made from.
+        needs: the ports, as `Inject[T]` names them. One that is not in `PORTS` is left to the caller.
+        redactor: takes secrets out of results; None = those of this machine's environment.
+
+    Raises:
+        ConfigError: see `Assembly.workspace`.
+    """
+    wiring, config, store = assembly.wiring, assembly.config, assembly.store
+    spills = SpillFolder(assembly.paths.state / "spills")
+    redactor = redactor or Redactor(secrets_of(this_environment()))
+    wiring.shaper = Shaper(redactor=redactor, clean=sanitise, spills=spills)
+    wiring.safeguards = _guards(config, redactor, store, spills, wiring.grants)
+    wiring.provided.setdefault(Spills, spills)
+    wiring.provided[KEEPER] = LazyArtifactSaver(wiring.provided, store)
+    for kind in PORTS:  # In the table's order, so that parts always end in the same one.
+        if kind in needs:
+            assembly.port(kind)
+
+
+def _guards(
+    config: Config,
+    redactor: Redactor,
+    store: Callable[[], Store] | None,
+    spills: SpillFolder,
+    grants: MemoryGrants | None,
+) -> Guards:
+    """Taint always; budgets and secrets where the settings name any."""
+    provenance = None if store is None else StoredProvenance(store)
+    first_uses = None if store is None else StoredFirstUses(store)
+    stored: list[StoredState] = [] if provenance is None or first_uses is None else [provenance, first_uses]
+    if store is not None and isinstance(grants, StoredGrants):
+        stored.append(grants)
+    meter = secrets = None
+    if config.budgets:
+        meter = Meter(config.budgets, accounts=None if store is None else StoredAccounts(store))
+    if config.secrets:
+        secrets = ConfiguredSecrets(config.secrets, environment=this_environment(), learn=redactor.learn)
+        secrets.learn_present()
+    return Guards(
+        taints=TaintTracker(config.taint, provenance=provenance, spilled=spills.labels),
+        meter=meter,
+        novelty=first_uses,
+        secrets=secrets,
+        stored=tuple(stored),
+    )
+
+
+def _artifacts(assembly: Assembly) -> Any:
+    return artifacts_of(assembly.wiring.provided, assembly.store)
+
+
+def _documents(assembly: Assembly) -> Any:
+    from pegboard.documents.child import DocumentReader
+
+    return DocumentReader()
+
+
+def _files(assembly: Assembly) -> Any:
+    """The workspace, which resolves the paths of every plan too."""
+    from pegboard.files.journal import Journal
+    from pegboard.files.workspace import Workspace
+
+    root, paths, config = assembly.workspace, assembly.paths, assembly.config
+    policy = assembly.wiring.policy
+    situation = Situation(workspace=str(root), home=str(paths.home.resolve()))
+    # Only rules can deny a single file that a listing or a search comes by; without any, asking costs time.
+    rules = tuple(
+        r
+        for r in policy.rules
+        if r.verdict == "deny" and not r.observe and r.kind in ("*", "read", "write", "delete")
+    )
+
+    def denied(access: str, target: str) -> str | None:
+        kind = "write" if access == "write" else "read"
+        for rule in rules:
+            if rule.covers(Effect(kind, target), situation) and rule.applies(situation):
+                return rule.reason or str(rule)
+        return None
+
+    files = Workspace(
+        root,
+        journal=Journal(paths.state / "journal"),
+        allowed_dirs=config.allowed_dirs,
+        read_only_dirs=config.read_only_dirs,
+        full_access=policy.mode == "full",
+        masked=[paths.home / name for name in MASKED if (paths.home / name).exists()]
+        + [p for p in (paths.config, paths.state, paths.data) if p.exists()],
+        deny=denied if rules else None,
+        home=paths.home,
+    )
+    assembly.wiring.closers.append(files.close)
+    assembly.wiring.provided.setdefault(PATH_RESOLVER, files)
+    assembly.wiring.provided.setdefault(Files, files)
+    return files
+
+
+def _people(assembly: Assembly) -> Any:
+    return SuspendingPeople()
+
+
+def _processes(assembly: Assembly) -> Any:
+    from pegboard.app.shell import background_commands
+
+    return background_commands(assembly)
+
+
+def _shell(assembly: Assembly) -> Any:
+    from pegboard.app.shell import command_shell
+
+    return command_shell(assembly)
+
+
+def _tool_search(assembly: Assembly) -> Any:
+    from pegboard.core.tool_search import ToolIndex
+
+    return ToolIndex(assembly.toolkit)
+
+
+class SuspendingPeople:
+    """The People port where nobody can answer now: questions wait."""
+
+    async def ask(self, questions: Sequence[Question]) -> Waiting:
+        """Keep the question for later."""
+        first = questions[0]
+        return Waiting(
+            "question", new_id("q"), None, {"question": first.text, "options": list(first.options)}
+        )
+
+
+PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
+    PATH_RESOLVER: _files,
+    Artifacts: _artifacts,
+    Documents: _documents,
+    Files: _files,
+    People: _people,
+    Processes: _processes,
+    Shell: _shell,
+    ToolSearch: _tool_search,
+}
+"""What stands behind each port unless the caller provides it. A new port is one line here."""

@@ -1,0 +1,1 @@
+"""services: the use cases, as typed async methods; they print and parse nothing."""

@@ -1,0 +1,346 @@
+"""Runs: what agents did, started, resumed, replayed, compared, exported and imported."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pegboard.core.call.call import new_id
+from pegboard.core.errors import BuildError
+from pegboard.core.events import Event, RunStarted
+from pegboard.core.policy.approval import DenyAll
+from pegboard.core.policy.policy import MODES
+from pegboard.runtime.availability import Availability
+from pegboard.runtime.replanning import Replanner
+from pegboard.runtime.replay import replay, split
+from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
+from pegboard.runtime.transcripts import IMPORTED, fold
+from pegboard.services.approvals import Approvals, PendingCall
+from pegboard.services.at_work import ONE_CALLS
+from pegboard.services.history import History
+from pegboard.services.redaction import RedactingApprover
+from pegboard.services.retention import GONE
+from pegboard.services.run_files import ExportResult, ImportResult, export_pytest, import_file
+from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
+from pegboard.services.sessions import Sessions, model_line
+from pegboard.store.runs import RunRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayReport:
+    """What replaying a run told.
+
+    Attributes:
+        run: its id.
+        events: how many were made again, as they were.
+        whole: whether it had an end; else it was replayed up to where its process ended.
+        planned: how many calls were planned and decided again; None where its workspace is not there any more.
+        not_compared: what could not be compared, one sentence each.
+        decided_otherwise: how many calls the rules of now would decide differently.
+    """
+
+    run: str
+    events: int
+    whole: bool
+    planned: int | None = None
+    not_compared: tuple[str, ...] = ()
+    decided_otherwise: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What two runs, or a run then and now, differ in: the lines of a unified diff, none where they did the same."""
+
+    run: str
+    against: str
+    diff: tuple[str, ...]
+    planned: int = 0
+    not_compared: tuple[str, ...] = ()
+    mode: str = ""
+
+
+class Runs:
+    """The runs of this machine.
+
+    Args:
+        runtime: the workspace, its tools and its policy.
+        history: where they are recorded.
+        sessions: opens a session for a run.
+        approvals: what suspended runs wait for.
+    """
+
+    def __init__(self, runtime: Runtime, history: History, sessions: Sessions, approvals: Approvals) -> None:
+        self._runtime = runtime
+        self._history = history
+        self._sessions = sessions
+        self._approvals = approvals
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    async def list(
+        self, *, session: str | None = None, status: str | None = None, limit: int | None = 100
+    ) -> list[RunRow]:
+        """The latest runs, newest first; one whose process ended before it did is `interrupted`."""
+        rows = await self._history.runs(session=session, status=status, limit=limit)
+        return self._history.at_work.mark_interrupted(rows)
+
+    async def get(self, prefix: str) -> RunRow:
+        """A run by its id or the unique start of one, its status as in `list`.
+
+        Raises:
+            ConfigError: there is none, or several start so.
+        """
+        return self._history.at_work.mark_interrupted([await self._history.run(prefix)])[0]
+
+    def events(self, row: RunRow) -> AsyncIterator[Event]:
+        """The events of a run, oldest first, read as they are taken."""
+        return self._history.iter_events(row)
+
+    @staticmethod
+    def is_purged(row: RunRow) -> bool:
+        """Whether the content of a run was deleted."""
+        return row.task == GONE
+
+    @staticmethod
+    def is_single_call(row: RunRow) -> bool:
+        """Whether a run is a call from outside: no model's turn follows, so it is never resumed."""
+        return row.agent in ONE_CALLS
+
+    # -- working ------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        task: str,
+        interaction: Interaction = NOBODY,
+        *,
+        session: str | None = None,
+        model: str | None = None,
+        turns: int | None = None,
+    ) -> AsyncGenerator[Event]:
+        """Run an agent on a task; its events as they happen, the last is RunFinished.
+
+        Args:
+            task: what to do.
+            interaction: who answers.
+            session: a key; the conversation under it goes on. None = a fresh one.
+            model: as `--model` takes it; None = the first that is found.
+            turns: the most model turns; None = as the settings say.
+
+        Raises:
+            ConfigError, ModelError, StoreError: see `Sessions.open`.
+        """
+        key = session or new_id("run-session")
+        async with (
+            self._sessions.open(key, interaction, model=model, turns=turns) as talk,
+            aclosing(talk.send(task)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    async def unfinished(self) -> list[RunRow]:
+        """Runs that `resume` can take further now: their process ended, or what they waited for was answered."""
+        rows = await self._history.runs(status="running")
+        for row in await self._history.runs(status="suspended"):
+            if await self._approvals.answers(row.id):
+                rows.append(row)
+        return [r for r in rows if not self.is_single_call(r)]
+
+    async def waits_for(self, row: RunRow, interaction: Interaction) -> list[PendingCall]:
+        """What has to be answered before a run can be resumed at all; empty where it can go on now."""
+        if row.status != "suspended" or not _nobody(interaction) or await self._approvals.answers(row.id):
+            return []
+        return await self._approvals.pending(row.id)
+
+    async def resume(
+        self, row: RunRow, interaction: Interaction = NOBODY, *, model: str | None = None
+    ) -> AsyncGenerator[Event]:
+        """Take a run further where its process ended or its wait is over; its new events as they happen.
+
+        Calls that had begun and are not idempotent are reported to the model as interrupted; nothing is done twice.
+
+        Raises:
+            BuildError: it was imported, worked elsewhere, or its session has gone on without it.
+            ConfigError: another process works on its session now.
+        """
+        with self._history.lock_session(row.stream):
+            events = await self._history.events(row.stream)
+            self._check_resumable(row, events)
+            answers = await self._approvals.answers(row.id)
+            redact = self._runtime.redactor.redact
+            approver = interaction.approver
+            async with self._runtime.executor(interaction, session=row.stream) as executor:
+                agent = self._runtime.agent(executor, model=model or row.model)
+                opened = agent.model()
+                if hasattr(opened, "skip"):
+                    opened.skip(fold(events).turns)  # A script has no memory of the turns that it gave.
+                log = self._history.log(row.stream, run=row.id)
+                stream = agent.resume_events(
+                    row.id,
+                    events,
+                    recorder=log,
+                    answers=answers,
+                    approver=None
+                    if approver is None or _nobody(interaction)
+                    else RedactingApprover(approver, redact),
+                    spent_s=await self._history.active_s(row),
+                )
+                try:
+                    async with aclosing(stream):
+                        async for event in stream:
+                            yield event
+                    await log.flush()
+                finally:
+                    log.close()
+                    await opened.aclose()
+            await self._approvals.forget(answers)
+
+    def _check_resumable(self, row: RunRow, events: Sequence[Event]) -> None:
+        start = next((e for e in events if isinstance(e, RunStarted) and e.run == row.id), None)
+        detail: Mapping[str, Any] = {} if start is None else start.detail
+        if IMPORTED in detail:
+            raise BuildError(
+                f"it was imported from {detail[IMPORTED]}, so its calls do not run here; "
+                f"continue its conversation with: pegboard run --session {row.stream} TASK"
+            )
+        where = detail.get("workspace")
+        if where and where != str(self._runtime.workspace):
+            raise BuildError(f"it ran in {where}; resume it there, or with --workspace {where}")
+
+    # -- files --------------------------------------------------------------------------------------
+
+    async def export_pytest(self, row: RunRow) -> ExportResult:
+        """The run as a test that replays it, without secrets.
+
+        Raises:
+            Divergence: it does not replay, so the test would fail.
+        """
+        return await export_pytest(await self._history.events(row.stream), row.id)
+
+    async def import_run(self, path: Path) -> ImportResult:
+        """Take the events of a file of JSON lines into a session of its own.
+
+        Raises:
+            ConfigError: the file cannot be read, or holds no event.
+        """
+        return await import_file(self._history, self._runtime.paths.state, path)
+
+    # -- replaying ----------------------------------------------------------------------------------
+
+    async def replay(
+        self, row: RunRow, *, workspace: Path | None = None, mode: str | None = None
+    ) -> ReplayReport:
+        """Do a run again without model and world, event by event, and plan and decide its calls again.
+
+        Args:
+            row: which run.
+            workspace, mode: where its calls are planned, and in which mode; None = as it ran.
+
+        Raises:
+            Divergence: an event came out different.
+        """
+        events = await self._history.events(row.stream)
+        place = _place(events, row.id, workspace, mode)
+        if place is None:
+            done = await replay(events, row.id)
+            return ReplayReport(run=row.id, events=done.events, whole=done.finished is not None)
+        with self._runtime.at(place[0], mode=place[1]) as runtime:
+            async with runtime.executor(recorded=False) as executor:
+                planner = _planner(runtime, executor, events, row.id, lenient=False)
+                done = await replay(events, row.id, planner=planner)
+        return ReplayReport(
+            run=row.id, events=done.events, whole=done.finished is not None, planned=planner.checked,
+            not_compared=tuple(planner.untold), decided_otherwise=planner.otherwise,
+        )  # fmt: skip
+
+    async def compare_now(
+        self, row: RunRow, *, workspace: Path | None = None, mode: str | None = None
+    ) -> Comparison:
+        """What the run would do differently under the code, tools and rules of now.
+
+        Raises:
+            BuildError: its workspace is not there any more.
+        """
+        events = await self._history.events(row.stream)
+        place = _place(events, row.id, workspace, mode)
+        if place is None:
+            raise BuildError(
+                f"the workspace of run {row.id} no longer exists, so nothing can be planned in it"
+            )
+        with self._runtime.at(place[0], mode=place[1]) as runtime:
+            async with runtime.executor(recorded=False) as executor:
+                planner = _planner(runtime, executor, events, row.id, lenient=True)
+                done = await compare_now(events, row.id, planner)
+            return Comparison(
+                run=row.id, against="now", diff=tuple(done.diff), planned=done.checked,
+                not_compared=tuple(done.untold), mode=runtime.policy.mode,
+            )  # fmt: skip
+
+    async def compare_model(self, row: RunRow, model: str, interaction: Interaction = NOBODY) -> Comparison:
+        """What another model does with the run's task, given the recorded tool results."""
+        events = await self._history.events(row.stream)
+        async with self._runtime.executor(interaction) as executor:
+            agent = self._runtime.agent(executor, model=model)
+            opened = agent.model()
+            interaction.notify(f"{model_line(opened)}; tool results come from the recorded run")
+            try:
+                again = await replay_live(
+                    events, row.id, model=opened, instructions=agent.instructions, toolkit=self._runtime.toolkit,
+                    limits=agent.limits, redact=self._runtime.redactor.redact,
+                )  # fmt: skip
+            finally:
+                await opened.aclose()
+        return self._compared(split(events, row.id)[1], again, row.id, f"{row.id} with {model}")
+
+    async def compare(self, one: RunRow, other: RunRow) -> Comparison:
+        """What two runs did differently."""
+        mine, theirs = [split(await self._history.events(r.stream), r.id)[1] for r in (one, other)]
+        return self._compared(mine, theirs, one.id, other.id, plans=True)
+
+    def _compared(
+        self, one: Sequence[Event], two: Sequence[Event], run: str, against: str, *, plans: bool = False
+    ) -> Comparison:
+        redact = self._runtime.redactor.redact
+        before, after = (
+            [redact(line)[0] for line in behaviour(events, plans=plans)] for events in (one, two)
+        )
+        lines = difflib.unified_diff(before, after, run, against, lineterm="")
+        return Comparison(run=run, against=against, diff=tuple(lines))
+
+
+def _nobody(interaction: Interaction) -> bool:
+    return interaction.approver is None or isinstance(interaction.approver, DenyAll)
+
+
+def _detail(events: Sequence[Event], run: str) -> Mapping[str, Any]:
+    return cast(RunStarted, split(events, run)[1][0]).detail
+
+
+def _place(
+    events: Sequence[Event], run: str, workspace: Path | None, mode: str | None
+) -> tuple[Path, str | None] | None:
+    """Folder and mode in which a run's calls can be planned again; None where its folder is gone."""
+    detail = _detail(events, run)
+    folder = workspace or Path(str(detail.get("workspace") or "."))
+    if not folder.is_dir():
+        return None
+    mode = mode or detail.get("policy", {}).get("mode")
+    return folder, mode if mode in MODES else None
+
+
+def _planner(
+    runtime: Runtime, executor: ToolExecutor, events: Sequence[Event], run: str, *, lenient: bool
+) -> Replanner:
+    detail = _detail(events, run)
+    return Replanner(
+        pipeline=executor.pipeline,
+        policy=str(detail.get("policy", {}).get("revision", "")),
+        then=str(detail.get("workspace") or "") or None,
+        workspace=executor.context.workspace,
+        absent=bool(runtime.mcp_servers()),
+        offers=Availability(runtime.config.allow_models).allows,
+        lenient=lenient,
+    )

@@ -1,0 +1,211 @@
+"""Sessions: conversations that are kept, gone on with, shortened and shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from pegboard.config.models import AcceptedServers
+from pegboard.core.events import ContextCompacted, Event
+from pegboard.ports.model import Model
+from pegboard.runtime.compaction import compact
+from pegboard.runtime.tokens import message_tokens
+from pegboard.runtime.transcripts import fold
+from pegboard.services.history import History
+from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
+from pegboard.store.logs import SessionLog
+from pegboard.store.runs import RunRow
+
+
+def model_line(model: Model) -> str:
+    """Names the model and where it sends data."""
+    match model.destination:
+        case "nowhere":
+            where = "nothing leaves this machine"
+        case "this machine":
+            where = "runs on this machine"
+        case host:
+            where = f"sends data to {host}"
+    return f"model: {model.name} ({where})"
+
+
+class Conversation:
+    """An open session with a model: messages go in, events come out, and everything is kept.
+
+    Attributes:
+        session: its key.
+        executor: carries out the model's calls.
+        agent: the model with its tools.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        history: History,
+        executor: ToolExecutor,
+        log: SessionLog,
+        agent: Any,
+        *,
+        session: str,
+    ) -> None:
+        self.session = session
+        self.executor = executor
+        self.agent = agent
+        self._runtime = runtime
+        self._history = history
+        self._log = log
+
+    @property
+    def model(self) -> Model:
+        """The model that answers."""
+        return self.agent.model()
+
+    async def send(self, text: str) -> AsyncGenerator[Event]:
+        """Run on a message; its events as they happen. Leaving the loop cancels the run."""
+        async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
+            async for event in events:
+                yield event
+        await self._log.flush()
+
+    def tell(self, text: str) -> bool:
+        """Give the run that goes on another message, read before its next turn; False where none goes on."""
+        return self.agent.tell(text, session=self.session)
+
+    def earlier(self) -> list[Event]:
+        """The events that the agent knows of this session."""
+        return self.agent.session(self.session)
+
+    async def change_model(self, name: str | None, interaction: Interaction = NOBODY) -> None:
+        """Let another model answer from here on.
+
+        Raises:
+            ModelError: it cannot be used; the one before stays.
+        """
+        await self._log.flush()
+        before = self.agent
+        self.agent = await _agent(
+            self._runtime, self._history, self.executor, self.session, name, None, interaction
+        )
+        await before.model().aclose()
+
+    async def compact(self) -> ContextCompacted | None:
+        """Shorten what the model is sent from here on, to a share of what it is now; None where there is nothing."""
+        events = self.earlier()
+        messages = fold(events).messages
+        if not messages:
+            return None
+        before = sum(map(message_tokens, messages))
+        done = compact(messages, before)
+        event = ContextCompacted(
+            budget_tokens=before, before_tokens=before, after_tokens=done.after, dropped=done.dropped
+        )
+        self.agent.remember(self.session, [*events, event])
+        self._log.record(event)
+        return event
+
+    async def runs(self, *, limit: int = 20) -> list[RunRow]:
+        """The latest runs of this session, newest first."""
+        await self._log.flush()
+        rows = await self._history.runs(session=self.session, limit=limit)
+        return self._history.at_work.mark_interrupted(rows)
+
+
+class Sessions:
+    """The sessions of this machine.
+
+    Args:
+        runtime: the workspace, its tools and its policy.
+        history: where they are recorded.
+    """
+
+    def __init__(self, runtime: Runtime, history: History) -> None:
+        self._runtime = runtime
+        self._history = history
+
+    async def list(self) -> list[str]:
+        """Keys of all sessions, newest first."""
+        return await self._history.sessions()
+
+    async def history(self, session: str) -> list[Event]:
+        """The events of a session, oldest first."""
+        return await self._history.events(session)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        session: str,
+        interaction: Interaction = NOBODY,
+        *,
+        model: str | None = None,
+        turns: int | None = None,
+    ) -> AsyncGenerator[Conversation]:
+        """Work on a session, until the block ends.
+
+        Args:
+            session: its key; an earlier conversation under it goes on.
+            interaction: who answers.
+            model: as `--model` takes it; None = the first that is found.
+            turns: the most model turns of a run; None = as the settings say.
+
+        Raises:
+            ConfigError: another process works on the session now.
+            NoModel: no model was named, none was found and none was accepted.
+            StoreError: the history cannot be kept; then nothing starts.
+        """
+        with self._history.lock_session(session):
+            async with self._runtime.executor(interaction, session=session) as executor:
+                log = self._history.log(session)
+                talk: Conversation | None = None
+                try:
+                    agent = await _agent(
+                        self._runtime, self._history, executor, session, model, turns, interaction
+                    )
+                    talk = Conversation(self._runtime, self._history, executor, log, agent, session=session)
+                    yield talk
+                finally:
+                    log.close()
+                    if talk is not None:
+                        await talk.model.aclose()
+
+
+async def _agent(
+    runtime: Runtime,
+    history: History,
+    executor: ToolExecutor,
+    session: str,
+    model: str | None,
+    turns: int | None,
+    interaction: Interaction,
+) -> Any:
+    """An agent that knows the session so far; its model is opened, so that a wrong name is told at once."""
+    agent = await agent_for(runtime, executor, model=model, turns=turns, interaction=interaction)
+    agent.model()
+    agent.remember(session, await history.events(session))
+    return agent
+
+
+async def agent_for(
+    runtime: Runtime,
+    executor: ToolExecutor,
+    *,
+    model: str | None,
+    turns: int | None = None,
+    interaction: Interaction = NOBODY,
+) -> Any:
+    """An agent; where no model is found, a person is asked whether a server of this machine may be one.
+
+    Raises:
+        NoModel: none was named, none was found, and none was accepted.
+    """
+    from pegboard.models.resolve import NoModel
+
+    try:
+        return runtime.agent(executor, model=model, turns=turns)
+    except NoModel as none:
+        accept = interaction.accept_server
+        for server in none.found if accept is not None else ():
+            if server.models and accept is not None and await accept(server):
+                AcceptedServers(runtime.paths).add(server)
+                return runtime.agent(executor, model=model, turns=turns)
+        raise

@@ -1,0 +1,186 @@
+"""Settings: what this machine has and enforces, which project files are trusted, and which models can be used."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from pegboard import __version__
+from pegboard.config.load import NAMES
+from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
+from pegboard.config.paths import Paths, refused_workspace
+from pegboard.config.trust import Trust
+from pegboard.core.errors import ConfigError
+from pegboard.models.servers import LocalServer
+from pegboard.ports.store import StoreError
+from pegboard.services.history import History
+from pegboard.services.runtime import Runtime
+from pegboard.services.sandbox import Sandbox
+
+EXTRAS: Final = {
+    "openai": ("openai",),
+    "anthropic": ("anthropic",),
+    "gemini": ("google.genai",),
+    "gguf": ("xllamacpp", "openai"),
+    "documents": ("pypdfium2", "docx", "openpyxl", "pptx"),
+}
+"""Modules that show that an extra is installed."""
+
+PROGRAMS: Final = {
+    "bwrap": "the sandbox for commands (Debian package bubblewrap)",
+    "git": "repositories",
+    "rg": "faster search (Debian package ripgrep)",
+}
+"""Programs that we use where they are found, and what for."""
+
+
+class Settings:
+    """The settings of this machine.
+
+    Args:
+        runtime: the settings as they hold in a workspace.
+        history: whether it can be kept is told too.
+        named: whether a person named the workspace.
+    """
+
+    def __init__(self, runtime: Runtime, history: History, *, named: bool) -> None:
+        self._runtime = runtime
+        self._history = history
+        self._named = named
+
+    async def show(self) -> dict[str, Any]:
+        """What this machine can enforce, and what is there: the object that `pegboard doctor --json` prints."""
+        runtime, paths = self._runtime, self._runtime.paths
+        refused = None if self._named else refused_workspace(runtime.workspace, paths)
+        with tempfile.TemporaryDirectory(prefix="pegboard-doctor-") as scratch:
+            # What can be enforced is found by running something, and nothing may run over a refused folder.
+            folder = Path(scratch).resolve() if refused else runtime.workspace
+            sandbox = await Sandbox(runtime).report(folder)
+        return {
+            "pegboard": __version__,
+            "python": platform.python_version(),
+            "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "workspace": str(runtime.workspace),
+            "refused": refused or "",
+            "mode": runtime.policy.mode,
+            "config": [str(p) for p in runtime.config.files],
+            "sandbox": sandbox,
+            "programs": {name: shutil.which(name) for name in PROGRAMS},
+            "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
+            "models": await self.models(),
+            "history": await self._history_report(),
+            "folders": {
+                "config": str(paths.config), "state": str(paths.state), "data": str(paths.data),
+                "cache": str(paths.cache),
+            },
+        }  # fmt: skip
+
+    async def _history_report(self) -> dict[str, Any]:
+        """Whether the history can be kept: without it no call is made."""
+        report: dict[str, Any] = {
+            "error": "", "damaged": "", "kept": [str(p) for p in self._history.damaged()],
+        }  # fmt: skip
+        try:
+            report["damaged"] = await self._history.check()
+        except StoreError as error:
+            report["error"] = str(error)
+        state = self._runtime.paths.state
+        folder = next(p for p in (state, *state.parents) if p.exists())
+        if not os.access(folder, os.W_OK):
+            report["error"] = f"{folder} cannot be written; XDG_STATE_HOME can name a folder that can"
+        return report
+
+    # -- models -----------------------------------------------------------------------------------
+
+    async def models(self) -> list[dict[str, Any]]:
+        """The models that can be used here, and what the others lack: `{name, status}`."""
+        runtime = self._runtime
+        return [dict(r) for r in available_models(runtime.paths, ports=runtime.config.model_servers)]
+
+    async def fetch_model(self, name: str) -> Path:
+        """Download a model's weights; where they lie.
+
+        Raises:
+            ConfigError, ModelError: there is no such model, or it cannot be fetched.
+        """
+        return fetch_weights(name, self._runtime.paths)
+
+    async def accept_server(self, name: str) -> LocalServer:
+        """Use a model server of this machine from now on where no model is named.
+
+        Args:
+            name: the port that it listens at, or its kind.
+
+        Raises:
+            ConfigError: none answers, or several are called so.
+        """
+        answering = find_local_servers(self._runtime.config.model_servers)
+        named = [s for s in answering if name == str(s.port) or name.lower() == s.kind.lower()]
+        if len(named) != 1:
+            listed = ", ".join(f"{s.kind} at port {s.port}" for s in answering) or "none"
+            raise ConfigError(f"no single local model server matches {name!r}; running: {listed}")
+        AcceptedServers(self._runtime.paths).add(named[0])
+        return named[0]
+
+    async def forget_server(self, name: str) -> list[str]:
+        """Accept a model server no more, by port or kind, also one that has ended; what was forgotten."""
+        return list(AcceptedServers(self._runtime.paths).remove(name))
+
+
+class TrustedFiles:
+    """The project files that the user has looked at and trusts; usable where the settings cannot be read.
+
+    Args:
+        paths: where the list lies.
+        workspace: whose own file is meant where none is named.
+    """
+
+    def __init__(self, paths: Paths, workspace: Path) -> None:
+        self._paths = paths
+        self._workspace = workspace
+
+    async def list(self) -> dict[str, str]:
+        """The trusted files, and the SHA-256 of each as it was when it was trusted."""
+        return Trust(self._paths).list()
+
+    async def add(self, file: Path | None = None) -> tuple[Path, str]:
+        """Trust a file as it is now; the file and its SHA-256.
+
+        Args:
+            file: None = the project's own.
+
+        Raises:
+            ConfigError: there is no such file.
+        """
+        path = self._file(file)
+        return path, Trust(self._paths).add(path)
+
+    async def remove(self, file: Path | None = None) -> tuple[Path, bool]:
+        """Trust a file no more; the file, and whether it was trusted.
+
+        Raises:
+            ConfigError: there is no such file.
+        """
+        path = self._file(file)
+        return path, Trust(self._paths).remove(path)
+
+    def _file(self, file: Path | None) -> Path:
+        workspace = self._workspace
+        path = file or next((workspace / n for n in (*NAMES, ".mcp.json") if (workspace / n).is_file()), None)
+        if path is None:
+            raise ConfigError(f"no {NAMES[0]} or .mcp.json in {workspace}; name the file to trust")
+        if not path.is_file():
+            raise ConfigError(f"{path} is not a file")
+        return path
+
+
+def _has(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
