@@ -185,7 +185,7 @@ def test_yes_answers_an_ask_and_never_lifts_a_deny(pegboard: Run, workspace: Pat
     assert denied.status == 3
     assert (workspace / "keep.txt").exists()
     assert allowed.status == 0
-    assert "[ask, approved by --yes]" in allowed.err
+    assert "[approved by --yes]" in allowed.err
     assert not (workspace / "a.txt").exists()
 
 

@@ -103,10 +103,7 @@ def test_once_accepted_it_answers_and_once_forgotten_it_does_not(
 
     assert (accepted.status, done.status, forgotten.status, after.status) == (0, 0, 0, 1)
     assert "four" in done.out
-    assert (
-        f"model: openai:tiny@http://127.0.0.1:{server.server_port}/v1; your data goes to this machine"
-        in done.err
-    )
+    assert f"model: openai:tiny@http://127.0.0.1:{server.server_port}/v1 (runs on this machine)" in done.err
     rows = {row["name"]: row["status"] for row in json.loads(again.out)}
     assert "accepted" in rows[f"openai:tiny@http://127.0.0.1:{server.server_port}/v1"]
     kept = home / ".local" / "state" / "pegboard" / "model-servers.json"

@@ -90,7 +90,7 @@ async def test_start_line_and_end_line_are_inclusive_and_count_from_one(tmp_path
 async def test_ranges_that_name_no_line_are_refused_with_the_real_count(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
 
-    with pytest.raises(InvalidArguments, match=r"a\.txt has 2 lines"):
+    with pytest.raises(InvalidArguments, match=r"past the end of a\.txt"):
         await read(tmp_path, "a.txt", offset=3)
     with pytest.raises(InvalidArguments, match="count from 1"):
         await read(tmp_path, "a.txt", offset=0)
@@ -308,7 +308,7 @@ async def test_text_under_a_document_s_name_is_told_and_shown_where_it_is_asked_
     with pytest.raises(Unsupported) as caught:
         await read(tmp_path, name)
 
-    assert caught.value.hint == "By its content the file is text: format='text' shows it."
+    assert caught.value.hint == "The content is text: format='text' shows it."
     assert str(await read(tmp_path, name, format="text")) == "     1→one\n     2→two"
 
 
@@ -321,7 +321,7 @@ async def test_a_damaged_document_is_not_called_text_and_a_whole_one_has_no_sour
         await read(tmp_path, "a.pdf")
 
     assert "format" not in caught.value.hint
-    assert str(await read(tmp_path, "b.docx", format="text")) == "[the docx holds no text]"
+    assert str(await read(tmp_path, "b.docx", format="text")) == "[the docx contains no text]"
 
 
 @owes("D-17")
