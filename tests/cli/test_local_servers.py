@@ -232,10 +232,10 @@ def test_the_key_of_a_named_server_comes_from_where_the_settings_say(tmp_path: P
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('"one.example" = "env:ONE"', "no address"),
-        ('"https://one.example" = "sk-0123456789abcdef"', "where the key lies"),
-        ('"https://one.example" = 5', "where the key lies"),
-        ('"https://one.example" = "env:"', "where the key lies"),
+        ('"one.example" = "env:ONE"', "not an address"),
+        ('"https://one.example" = "sk-0123456789abcdef"', "where to find the key"),
+        ('"https://one.example" = 5', "where to find the key"),
+        ('"https://one.example" = "env:"', "where to find the key"),
     ],
 )
 def test_a_key_in_the_settings_themselves_is_refused(

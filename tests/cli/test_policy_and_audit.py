@@ -339,6 +339,6 @@ def test_a_waiting_call_says_what_it_would_do_for_the_first_time(project: Path) 
         shown = pegboard("approvals", "list")
 
         assert waiting["novel"] == new
-        assert ("first time in this workspace: tool delete_file" in shown) is bool(new)
+        assert ("first use in this workspace: tool delete_file" in shown) is bool(new)
         pegboard("approvals", "approve", waiting["approval"])
         pegboard("runs", "resume", waiting["run"], "--policy", "../ask.toml", status=None)
