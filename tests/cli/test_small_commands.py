@@ -303,7 +303,7 @@ def test_no_run_is_meant_by_an_empty_id(pegboard: Run, workspace: Path) -> None:
 
     done = pegboard("replay", "")
 
-    assert (done.status, done.err) == (2, "pegboard: no run is called ''; see: pegboard runs\n")
+    assert (done.status, done.err) == (2, "pegboard: no run with ID ''; see: pegboard runs\n")
 
 
 def test_a_purge_names_its_own_option(pegboard: Run) -> None:

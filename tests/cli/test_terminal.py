@@ -96,7 +96,7 @@ async def test_the_approver_shows_effects_and_diff_and_asks_until_it_understands
     assert answer == Approved(by="terminal")
     assert "delete a\\x1b[2J.txt" in said
     assert "-x" in said
-    assert "why it asks: delete asks" in said
+    assert "reason: delete asks" in said
 
 
 async def test_the_end_of_input_is_a_refusal(keyboard: int) -> None:
