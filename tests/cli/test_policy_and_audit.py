@@ -61,9 +61,9 @@ def test_explain_shows_first_what_decided_and_counts_the_rules_that_are_silent(p
     ).splitlines()
 
     assert out[0] == "deny  (deny read:secrets/**)"
-    assert out[1] == "because it holds passwords"
+    assert out[1] == "reason: it holds passwords"
     assert any("decides" in line and "rules[0]" in line for line in out)
-    assert any(line.strip().startswith("tried and silent: 10 shipped, 3 user") for line in out)
+    assert any(line.strip().startswith("did not match: 10 built-in, 3 user") for line in out)
 
 
 @owes("G-08")
