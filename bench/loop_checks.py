@@ -19,6 +19,9 @@ from collections.abc import AsyncIterator, Callable, Container
 from pathlib import Path
 from typing import Any
 
+from pegboard.store.blocking import BlockingStore, open_sqlite
+from pegboard.store.logs import SessionLog, history
+
 from pegboard import PURE, Agent, Limits, tool
 from pegboard.core.content import Text
 from pegboard.core.events import MemoryRecorder, TextPiece
@@ -26,10 +29,8 @@ from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.model import TextDelta, TurnEnd
 from pegboard.runtime.transcripts import fold
-from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.encoding import encode
 from pegboard.store.log import decode_events
-from pegboard.store.logs import SessionLog, history
 
 TURNS = 500
 ROUNDS = 7

@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pegboard.store.blocking import open_sqlite
+from pegboard.store.logs import SessionLog
+
 from pegboard import PURE, Effect, Executor, tool
 from pegboard.core.effects import EFFECT_KINDS
 from pegboard.core.events import CallStarted
@@ -18,8 +21,6 @@ from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rule_index import RuleIndex
 from pegboard.core.policy.rules import Rule, Situation
 from pegboard.core.secrets.redact import Redactor
-from pegboard.store.blocking import open_sqlite
-from pegboard.store.logs import SessionLog
 
 HERE = Situation(values={"tool": "exec", "agent": "main", "session": "s", "channel": "", "sender": "", "model": ""},
                  workspace="/home/me/project", home="/home/me")  # fmt: skip

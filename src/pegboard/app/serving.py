@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -22,8 +24,9 @@ from pegboard.mcp.request_context import current_request
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
 from pegboard.ports.artifacts import Artifacts, Version
 from pegboard.ports.files import Files, ResolvedPath
+from pegboard.ports.store import StoreError
 from pegboard.services.runtime import Interaction
-from pegboard.store.logs import SessionLog
+from pegboard.store.log import Log
 
 if TYPE_CHECKING:
     from pegboard.app.app import App
@@ -32,42 +35,86 @@ MAX_RESOURCE: int = 1_000_000
 _LISTED = 1_000
 
 
+class _ClientLog:
+    """The events of one client; until its log is open they wait here."""
+
+    def __init__(self, session: str) -> None:
+        self.run = new_id("run")
+        self.session = session
+        self.log: Log | None = None
+        self._lock = threading.Lock()
+        self._waiting: list[Event] = []
+
+    def record(self, event: Event) -> None:
+        with self._lock:
+            if self.log is None:
+                self._waiting.append(event)
+                return
+        self.log.record(event)
+
+    def opened(self, log: Log) -> None:
+        with self._lock:
+            for event in self._waiting:
+                log.record(event)
+            self._waiting.clear()
+            self.log = log
+
+
 class ClientLogs:
     """A Recorder that writes each client's events to a stream of its own."""
 
     def __init__(self, app: App) -> None:
-        self._app = app
-        self._logs: dict[str, tuple[SessionLog, str]] = {}
-        self._marks = ExitStack()
+        self._history = app.history
+        self._clients: dict[str, _ClientLog] = {}
+        self._opening = asyncio.Lock()
+        self._open = AsyncExitStack()
+        self._loop = asyncio.get_running_loop()
+        self._first_flush: asyncio.Task[None] | None = None
 
     def record(self, event: Event) -> None:
         """See Recorder."""
         exchange = current_request()
-        self._log(exchange.peer.session if exchange is not None else "mcp").record(event)
+        session = exchange.peer.session if exchange is not None else "mcp"
+        client = self._clients.get(session)
+        if client is None:
+            client = self._clients[session] = _ClientLog(session)
+            client.record(
+                RunStarted(run=client.run, session=session, agent="mcp", model="", task="served over MCP")
+            )
+            self._loop.call_soon_threadsafe(self._flush_soon)
+        client.record(event)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """See Recorder."""
-        for log, _ in list(self._logs.values()):
-            await log.flush(power_loss=power_loss)
+        async with self._opening:
+            for client in list(self._clients.values()):
+                if client.log is None:
+                    log = await self._open.enter_async_context(self._history.log(client.session))
+                    await self._open.enter_async_context(self._history.single_call(client.run))
+                    client.opened(log)
+        for client in list(self._clients.values()):
+            if client.log is not None:
+                await client.log.flush(power_loss=power_loss)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End every client's run."""
-        for log, run in self._logs.values():
-            log.record(RunFinished(run=run, status="done", answer=""))
-            log.close()
-        self._logs.clear()
-        self._marks.close()
+        for client in self._clients.values():
+            client.record(RunFinished(run=client.run, status="done", answer=""))
+        try:
+            await self.flush()
+        finally:
+            self._clients.clear()
+            await self._open.aclose()
 
-    def _log(self, session: str) -> SessionLog:
-        found = self._logs.get(session)
-        if found is None:
-            run = new_id("run")
-            found = self._logs[session] = (self._app.history.log(session), run)
-            self._marks.enter_context(self._app.history.at_work.one_call(run))
-            found[0].record(
-                RunStarted(run=run, session=session, agent="mcp", model="", task="served over MCP")
-            )
-        return found[0]
+    def _flush_soon(self) -> None:
+        """Open a new client's log also where its calls wait for nothing to be written."""
+        if self._first_flush is None or self._first_flush.done():
+            self._first_flush = self._loop.create_task(self._try_flush())
+
+    async def _try_flush(self) -> None:
+        # Whoever flushes next is told.
+        with suppress(StoreError):
+            await self.flush()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +155,7 @@ async def serve_toolkit(
         ) as door:
             yield ServedToolkit(door=door, resources=_resources(door), prompts=prompts)
     finally:
-        logs.close()
+        await logs.close()
 
 
 def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:

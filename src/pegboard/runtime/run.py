@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -59,6 +59,7 @@ class Loop:
         answers: what was answered to calls that waited, by the key that they wait for.
         telemetry: writes spans and metrics; None = nobody traces.
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
+        charge: books what a turn of the model has cost; None = nobody counts.
         policy: mode and revision of the rules that decide its calls, told with its start.
     """
 
@@ -75,7 +76,8 @@ class Loop:
     offer: Callable[[str, Toolkit], Toolkit] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     telemetry: Telemetry | None = None
-    unpaid: Callable[[], str] | None = None
+    unpaid: Callable[[], Awaitable[str]] | None = None
+    charge: Callable[[AssistantMessage], Awaitable[None]] | None = None
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
 
     async def run(
@@ -195,7 +197,11 @@ class Loop:
         answered: AssistantMessage | None,
     ) -> RunEnd:
         asking = ModelTurns(
-            model=self.model, recorder=self.recorder, price=self.price, telemetry=self.telemetry
+            model=self.model,
+            recorder=self.recorder,
+            price=self.price,
+            charge=self.charge,
+            telemetry=self.telemetry,
         )
         repeats = RepeatGuard()
         ending = CompletionCheck(self.read_output)
@@ -207,7 +213,7 @@ class Loop:
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:
-                if self.unpaid is not None and (why := self.unpaid()):
+                if self.unpaid is not None and (why := await self.unpaid()):
                     # Not even a last word: it would be paid for too.
                     return RunEnd("limit", last_text, why)
                 over, near = budget.check(state.turns, state.usage)
