@@ -108,7 +108,7 @@ class Settings:
         Raises:
             ConfigError, ModelError: there is no such model, or it cannot be fetched.
         """
-        return fetch_weights(name, self._runtime.paths)
+        return await fetch_weights(name, self._runtime.paths)
 
     async def accept_server(self, name: str) -> LocalServer:
         """Use a model server of this machine from now on where no model is named.
