@@ -67,7 +67,7 @@ def test_a_killed_library_run_is_listed_says_which_code_it_needs_and_resumes_els
     killed = python(tmp_path, "die", str(sent))
     assert killed.returncode == -signal.SIGKILL
 
-    rows = json.loads(pegboard("runs", "--json").stdout)
+    rows = [json.loads(line) for line in pegboard("runs", "--json").stdout.splitlines()]
     run = rows[0]["run"]
     told = pegboard("runs", "resume", run)
     resumed = python(tmp_path, "resume", str(sent), run)
