@@ -10,8 +10,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.anthropic import Anthropic
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
-from pegboard.models.remote import RemoteModel
-from pegboard.models.sdk import sdk
+from pegboard.models.remote import RemoteModel, sdk
 from pegboard.models.streams import watched
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"

@@ -12,8 +12,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.gemini import Gemini
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
-from pegboard.models.remote import RemoteModel
-from pegboard.models.sdk import sdk
+from pegboard.models.remote import RemoteModel, sdk
 from pegboard.models.streams import watched
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"

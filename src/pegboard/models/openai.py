@@ -9,8 +9,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_chat import OpenAIChat
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import Endpoint, endpoint_of
-from pegboard.models.remote import RemoteModel
-from pegboard.models.sdk import sdk
+from pegboard.models.remote import RemoteModel, sdk
 from pegboard.models.streams import watched
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
