@@ -235,7 +235,7 @@ class Pipeline:
 
 
 TurnHook: TypeAlias = Callable[[Sequence[ToolCall], Context], Awaitable[None]]
-"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all ."""
+"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all."""
 
 _ORDERED: Final = frozenset({"send", "control", "call", "schedule", "spawn", "spend"})
 
