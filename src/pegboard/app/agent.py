@@ -55,7 +55,7 @@ class Agent:
         provide: objects that fill `Inject[T]`.
         limits: what ends a run.
         name: the agent's id.
-        allow_models: by tool name or pattern, the models that may have it .
+        allow_models: by tool name or pattern, the models that may have it.
         calls_in: `xml` or `text` = the model writes its calls in its text; None = only if the model, or its
             server at the first request, says that it has no tool calls.
         store: where named sessions are kept: a path, `sqlite:PATH`, or `memory`, which ends with this agent; None =
@@ -201,7 +201,7 @@ class Agent:
         that had not begun run now. Nothing is done twice. A run that has ended (done, or at a limit)
         gives its end again and does nothing. What a call waits for may have been answered meanwhile: an
         approval holds for what was shown and is void where the call would now do something else; the
-        answer to a question becomes its call's result (decisions 5, 14).
+        answer to a question becomes its call's result.
 
         Args:
             run: its id.
@@ -263,7 +263,7 @@ class Agent:
                     await work
 
     def tell(self, text: str, *, session: str) -> bool:
-        """Give a running session another user message; it is read before the next model turn (K-52).
+        """Give a running session another user message; it is read before the next model turn.
 
         The run's recorder has it when this returns, and a log on disk writes it with its next batch: a process that
         is killed within that moment loses it. `tell_and_keep` returns when it is written.

@@ -1,4 +1,4 @@
-"""SkillPrompts: skills as prompts without arguments, as they lie on the disk now (ledger K-18, K-79)."""
+"""SkillPrompts: skills as prompts without arguments, as they lie on the disk now."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pegboard.interop.skills import Skills
 
 
 class HostSecrets:
-    """The user's secrets for HTTP tools: each goes to the hosts it is bound to and no others (G-11)."""
+    """The user's secrets for HTTP tools: each goes to the hosts it is bound to and no others."""
 
     def __init__(self, specs: Mapping[str, SecretSpec]) -> None:
         self._specs = specs

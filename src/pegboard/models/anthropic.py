@@ -28,7 +28,7 @@ class AnthropicModel(RemoteModel):
 
     Args:
         model: the model's name.
-        api_key: the key of this very server (decisions 11).
+        api_key: the key of this very server.
         base_url: another server that speaks Messages; None = Anthropic.
         options: further request fields (`max_tokens`, `thinking`, `temperature` …).
         timeout_s: seconds without a byte after which a request has failed.

@@ -23,7 +23,7 @@ class GeminiModel(RemoteModel):
 
     Args:
         model: the model's name.
-        api_key: the key of this very server (decisions 11).
+        api_key: the key of this very server.
         base_url: another server that speaks generateContent; None = Google.
         options: further fields of GenerateContentConfig, wire spelling (`maxOutputTokens`, `thinkingConfig` …).
         timeout_s: seconds after which a request has failed.

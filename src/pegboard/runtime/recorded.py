@@ -1,4 +1,4 @@
-"""Recorded: the model, the executor and the people of a record, in the place of the real ones (ledger G-03)."""
+"""Recorded: the model, the executor and the people of a record, in the place of the real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay: the loop run again from its record, without model and world, byte for byte (ledger G-03, K-89).
+"""Replay: the loop run again from its record, without model and world, byte for byte.
 
 The loop is the real one; its model gives the recorded turns, its executor the recorded results, and
 everything that it records is compared with what was recorded then. The first difference ends it.

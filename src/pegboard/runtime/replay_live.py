@@ -1,4 +1,4 @@
-"""Live replay: a model of now over the results of then; and what two runs did differently (ledger G-03)."""
+"""Live replay: a model of now over the results of then; and what two runs did differently."""
 
 from __future__ import annotations
 

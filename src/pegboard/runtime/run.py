@@ -1,4 +1,4 @@
-"""Run: the agent loop. A state machine whose every step is an event (DESIGN 4, Step; decisions 14)."""
+"""Run: the agent loop. A state machine whose every step is an event."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ class Loop:
         context: Context,
         engine: Engine,
     ) -> None:
-        """Answer the calls that an ended process left open (ledger G-10), or that waited (decisions 14)."""
+        """Answer the calls that an ended process left open, or that waited."""
         kit = self.executor.toolkit
         found = split_calls(history, kit, self.answers)
         state.pending += found.pending
@@ -359,7 +359,7 @@ class Loop:
         ending: CompletionCheck,
         engine: Engine,
     ) -> RunEnd:
-        """The budget is used up: one answer without tools (ledger K-51)."""
+        """The budget is used up: one answer without tools."""
         self._record(Notice(text=f"{over}{USED_UP}", detail=asdict(over)))
         self._add_user_message(conversation, UserMessage.of(BUDGET_NOTE.format(what=over)), by="runtime")
         try:

@@ -1,4 +1,4 @@
-"""Script: the recorded events of one run, against which a replay is compared as it goes (ledger G-03)."""
+"""Script: the recorded events of one run, against which a replay is compared as it goes."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ CallStep: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[ToolResult]]], 
 """Carries out a call, given it and what runs it."""
 
 TurnHook: TypeAlias = Callable[[Sequence[ToolCall], Context], Awaitable[None]]
-"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all ."""
+"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all."""
 
 _ORDERED: Final = frozenset({"send", "control", "call", "schedule", "spawn", "spend"})
 

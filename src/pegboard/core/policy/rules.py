@@ -62,8 +62,8 @@ class Rule:
         conditions: `{tool|agent|session|channel|sender|model: glob}`, all must hold. `a|b` is either,
             `!a|b` is neither.
         tainted: only when the run is (or is not) tainted; None = always.
-        override: an allow that lifts denies; honoured from the user's own config only (decisions 2).
-        observe: it decides nothing; what it would have answered is recorded (ledger G-23).
+        override: an allow that lifts denies; honoured from the user's own config only.
+        observe: it decides nothing; what it would have answered is recorded.
         source: where it stands: user, project, shipped, grant, call; and the line.
         reason: shown to whoever is asked or refused.
     """
@@ -291,7 +291,7 @@ def permits(pattern: str, effect: Effect) -> bool:
 
 
 def target_matches(pattern: str, effect: Effect, situation: Situation, *, forbids: bool = False) -> bool:
-    """Whether a target pattern speaks of an effect's target (decisions 3).
+    """Whether a target pattern speaks of an effect's target.
 
     Args:
         forbids: the pattern denies or asks; commands are then matched by any folder of the program, and

@@ -1,7 +1,7 @@
 """Secrets taken out of text: known values in all their spellings, and tokens known by their prefix.
 
 A mark is `[redacted:ID]` with an ID that is the same wherever the same value stood, so that a reader can
-tell two secrets apart and the runtime can tell whether a marked place stayed as it was (decisions 16).
+tell two secrets apart and the runtime can tell whether a marked place stayed as it was.
 Source: security.md, secrets.
 """
 
