@@ -140,7 +140,7 @@ class RecordedExecutor:
         return _RecordedTool(name=known, idempotent=not (told and told.code == "interrupted"))
 
     async def turn(
-        self, calls: Sequence[ToolCall], context: Context, shared: object = None
+        self, calls: Sequence[ToolCall], context: Context, shared: object = None, *, step: object = None
     ) -> tuple[ToolResult, ...]:
         """See TurnExecutor."""
         wanted = {c.id or "": c for c in calls}

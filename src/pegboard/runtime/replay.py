@@ -112,6 +112,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         answers=RecordedAnswers(script),
         unpaid=script.exhausted_reason,
         policy=detail.get("policy", {}),
+        code=detail.get("code", ()),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))

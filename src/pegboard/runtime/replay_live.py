@@ -62,7 +62,7 @@ class RecordedResults:
                 self._results.setdefault(key, []).append(event.result)
 
     async def turn(
-        self, calls: Sequence[ToolCall], context: Context, shared: object = None
+        self, calls: Sequence[ToolCall], context: Context, shared: object = None, *, step: object = None
     ) -> tuple[ToolResult, ...]:
         """See TurnExecutor.
 
