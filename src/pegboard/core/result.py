@@ -188,31 +188,26 @@ class Shaper:
     ) -> ToolResult:
         """The one result for a value that a tool returned."""
         result = to_result(value)
+        if isinstance(value, ToolResult):
+            # The tool may keep its own object.
+            result = replace(result, notes=replace(result.notes), artifacts=())
+        result.call_id, result.tool = call_id, tool
         limit = self.max_chars if max_chars is None else max_chars
-        content, truncated, spill = self._text(result.content, limit, call_id, labels)
-        given = result.notes
-        data = result.data
-        if data is not None and self.redactor is not None:
-            data = self._data(data)
-        return ToolResult(
-            content=content,
-            data=data,
-            error=result.error
-            if self.redactor is None or result.error is None
-            else self._error(result.error),
-            notes=Notes(
-                duration_s=duration_s,
-                truncated=truncated or given.truncated,
-                spill=spill or given.spill,
-                labels=tuple(sorted(labels.union(given.labels))) if labels or given.labels else (),
-                repairs=repairs,
-                extra=given.extra
-                if self.redactor is None or not given.extra
-                else self._data(dict(given.extra)),
-            ),
-            call_id=call_id,
-            tool=tool,
-        )
+        result.content, truncated, spill = self._text(result.content, limit, call_id, labels)
+        notes = result.notes
+        notes.duration_s, notes.repairs = duration_s, repairs
+        if truncated:
+            notes.truncated, notes.spill = True, spill or notes.spill
+        if labels or notes.labels:
+            notes.labels = tuple(sorted(labels.union(notes.labels)))
+        if self.redactor is not None:
+            if result.data is not None:
+                result.data = self._data(result.data)
+            if result.error is not None:
+                result.error = self._error(result.error)
+            if notes.extra:
+                notes.extra = self._data(dict(notes.extra))
+        return result
 
     def redacted(self, value: Any) -> Any:
         """A JSON-able value without secrets, for what is shown before it is a result."""
