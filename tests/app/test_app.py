@@ -78,14 +78,14 @@ def test_builtin_names_are_checked_with_the_nearest() -> None:
     assert "read_file" in builtin().names
     with pytest.raises(BuildError, match="did you mean 'grep'"):
         builtin("grpe")
-    with pytest.raises(BuildError, match="there are: "):
+    with pytest.raises(BuildError, match="known: "):
         builtin("zzzzzz")
 
 
 def test_a_pure_kit_takes_no_workspace_and_a_path_tool_the_named_one(folder: Path) -> None:
     assert Executor([ok]).context.workspace is None
     assert Executor([look], workspace=folder).context.workspace == folder.resolve()
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         Executor([look], workspace=folder / "none")
 
 
@@ -287,7 +287,7 @@ def test_an_app_opens_by_the_settings_of_user_project_and_command_line(folder: P
     with opened(folder, mode="full", policy=folder / "rules.txt") as app:
         assert app.policy.mode == "full"
         assert [str(r) for r in app.policy.rules] == ["deny read:y"]
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         opened(folder / "none")
 
 

@@ -296,7 +296,7 @@ def test_the_console_script_says_the_same(project: Path) -> None:
 @owes("G-18")
 def test_audit_shows_every_destination_that_commands_tried(project: Path) -> None:
     with App.open() as opened:
-        log = opened.log("cli")
+        log = opened.history.log("cli")
         for host, allowed, names in (("pkg.example", True, ("tok",)), ("evil.example", False, ())):
             log.record(
                 DestinationTried(
