@@ -15,10 +15,10 @@ def add(a: int, b: int = 2) -> int:
 
 async def main() -> None:
     """Call it well, badly, and twice in one turn."""
-    door = Executor([add])
-    print(await door.call("add", '{"a": "40"}'))
-    print(await door.call("add", {"c": 1}))
-    for result in await door.turn([ToolCall("1", "add", {"a": 1}), ToolCall("2", "ad", {"a": 1})]):
+    executor = Executor([add])
+    print(await executor.call("add", '{"a": "40"}'))
+    print(await executor.call("add", {"c": 1}))
+    for result in await executor.turn([ToolCall("1", "add", {"a": 1}), ToolCall("2", "ad", {"a": 1})]):
         print(result.call_id, result.ok)
 
 

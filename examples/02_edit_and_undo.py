@@ -15,13 +15,13 @@ async def main() -> None:
         notes = Path(folder) / "notes.txt"
         notes.write_text("The release is on Friday.\n")
         wanted = {"path": "notes.txt", "old_string": "Friday", "new_string": "Monday"}
-        async with Executor(builtin("edit_file", "read_file"), workspace=folder) as door:
-            preview = await door.preview("edit_file", wanted)
+        async with Executor(builtin("edit_file", "read_file"), workspace=folder) as executor:
+            preview = await executor.preview("edit_file", wanted)
             print(preview.decision, [str(e) for e in preview.effects])
             print(preview.changes[0].diff)
-            print(await door.call("edit_file", wanted))
-            print(await door.call("read_file", {"path": "../outside.txt"}))
-            await door.undo()
+            print(await executor.call("edit_file", wanted))
+            print(await executor.call("read_file", {"path": "../outside.txt"}))
+            await executor.undo()
             assert notes.read_text() == "The release is on Friday.\n"
 
 

@@ -175,7 +175,7 @@ def apply_patch() -> list[tuple[str, str, str]]:
     right = sum(asyncio.run(one(r)) for r in found)
     return [
         (
-            "apply_patch: folders exact (one differs on purpose, two ask; decision 0030)",
+            "apply_patch: folders exact (one differs on purpose, two ask first)",
             f"{right} of {len(found)}",
             "23",
         )

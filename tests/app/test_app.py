@@ -85,7 +85,7 @@ def test_builtin_names_are_checked_with_the_nearest() -> None:
 def test_a_pure_kit_takes_no_workspace_and_a_path_tool_the_named_one(folder: Path) -> None:
     assert Executor([ok]).context.workspace is None
     assert Executor([look], workspace=folder).context.workspace == folder.resolve()
-    with pytest.raises(ConfigError, match="is not a folder"):
+    with pytest.raises(ConfigError, match="does not exist or is not a folder"):
         Executor([look], workspace=folder / "none")
 
 
@@ -287,7 +287,7 @@ def test_an_app_opens_by_the_settings_of_user_project_and_command_line(folder: P
     with opened(folder, mode="full", policy=folder / "rules.txt") as app:
         assert app.policy.mode == "full"
         assert [str(r) for r in app.policy.rules] == ["deny read:y"]
-    with pytest.raises(ConfigError, match="is not a folder"):
+    with pytest.raises(ConfigError, match="does not exist or is not a folder"):
         opened(folder / "none")
 
 
@@ -347,7 +347,7 @@ async def test_a_run_of_the_app_is_kept_taken_up_and_shown_as_one_run(folder: Pa
         cut = [e for e in await app.sessions.history("s") if e.type not in ("run.finished",)][:4]
         again = Agent(model=ScriptedModel([{"text": "done"}]), tools=[ok])
         log = app.history.log("t", run=row.id)
-        later = [e async for e in again.resume(row.id, cut, recorder=log)]
+        later = [e async for e in again.resume_events(row.id, cut, recorder=log)]
         log.close()
         assert isinstance(later[-1], RunFinished)
         assert {e.run for e in await app.history.records("t")} == {row.id}

@@ -35,7 +35,7 @@ async def test_a_yes_that_comes_after_the_session_went_on_runs_nothing(moved_on:
 
     async def take_up() -> None:
         answers = {first.pending[0]["pending"]: Approved()}
-        async for _ in agent.resume(first.run_id, events, answers=answers):
+        async for _ in agent.resume_events(first.run_id, events, answers=answers):
             pass
 
     if moved_on:

@@ -58,7 +58,7 @@ async def test_what_is_no_answer_is_asked_again(capsys: pytest.CaptureFixture[st
 
     assert await TerminalApprover(typed).decide(request(1)) == Approved(by="terminal")
     assert typed.prompts == 2
-    assert await TerminalApprover(Typed(None)).decide(request(1)) == Refused("nobody answered")
+    assert await TerminalApprover(Typed(None)).decide(request(1)) == Refused("no one answered")
 
 
 @owes("K-26", "G-01")

@@ -532,7 +532,7 @@ def test_on_a_terminal_a_yes_lets_the_call_go_and_a_no_does_not(workspace: Path)
     assert (first, still) == (3, True)
     assert "keep it" in refused
     assert (second, (workspace / "a.txt").exists()) == (0, False)
-    assert "approved by terminal" in allowed
+    assert "approved by you" in allowed
 
 
 @pytest.mark.slow

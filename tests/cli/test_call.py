@@ -94,9 +94,9 @@ def test_an_error_goes_to_standard_error_with_its_hint_on_a_line_of_its_own(pegb
         (["--args", '{"path": "a.txt", "limit": 1', "offset=1"], "cut off"),
         (["path"], "expected NAME=VALUE"),
         (["=a.txt"], "expected NAME=VALUE"),
-        (["path=a.txt", "path=b.txt"], "path is given twice"),
+        (["path=a.txt", "path=b.txt"], "path appears twice"),
         (["path=a.txt", "--mode", "yolo"], "unknown mode 'yolo'"),
-        (["path=a.txt", "--workspace", "/no/such"], "is no folder"),
+        (["path=a.txt", "--workspace", "/no/such"], "does not exist or is not a folder"),
         (["path=a.txt", "--policy", "/no/such"], "does not exist"),
         (["path=a.txt", "--config", "/no/such"], "does not exist"),
     ],
@@ -185,7 +185,7 @@ def test_yes_answers_an_ask_and_never_lifts_a_deny(pegboard: Run, workspace: Pat
     assert denied.status == 3
     assert (workspace / "keep.txt").exists()
     assert allowed.status == 0
-    assert "[ask, approved by --yes]" in allowed.err
+    assert "[approved by --yes]" in allowed.err
     assert not (workspace / "a.txt").exists()
 
 

@@ -105,10 +105,7 @@ def test_once_accepted_it_answers_and_once_forgotten_it_does_not(
 
     assert (accepted.status, done.status, forgotten.status, after.status) == (0, 0, 0, 1)
     assert "four" in done.out
-    assert (
-        f"model: openai:tiny@http://127.0.0.1:{server.server_port}/v1; your data goes to this machine"
-        in done.err
-    )
+    assert f"model: openai:tiny@http://127.0.0.1:{server.server_port}/v1 (runs on this machine)" in done.err
     rows = {row["name"]: row["status"] for row in json.loads(again.out)}
     assert "accepted" in rows[f"openai:tiny@http://127.0.0.1:{server.server_port}/v1"]
     kept = home / ".local" / "state" / "pegboard" / "model-servers.json"
@@ -241,10 +238,10 @@ def test_the_key_of_a_named_server_comes_from_where_the_settings_say(tmp_path: P
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('"one.example" = "env:ONE"', "no address"),
-        ('"https://one.example" = "sk-0123456789abcdef"', "where the key lies"),
-        ('"https://one.example" = 5', "where the key lies"),
-        ('"https://one.example" = "env:"', "where the key lies"),
+        ('"one.example" = "env:ONE"', "not an address"),
+        ('"https://one.example" = "sk-0123456789abcdef"', "where to find the key"),
+        ('"https://one.example" = 5', "where to find the key"),
+        ('"https://one.example" = "env:"', "where to find the key"),
     ],
 )
 def test_a_key_in_the_settings_themselves_is_refused(

@@ -60,10 +60,10 @@ def test_explain_shows_first_what_decided_and_counts_the_rules_that_are_silent(p
         "policy", "explain", "read_file", "path=secrets/a", "--policy", "../policy.toml"
     ).splitlines()
 
-    assert out[0] == "deny  by deny read:secrets/**"
-    assert out[1] == "because it holds passwords"
+    assert out[0] == "deny  (deny read:secrets/**)"
+    assert out[1] == "reason: it holds passwords"
     assert any("decides" in line and "rules[0]" in line for line in out)
-    assert any(line.strip().startswith("tried and silent: 10 shipped, 3 user") for line in out)
+    assert any(line.strip().startswith("did not match: 10 built-in, 3 user") for line in out)
 
 
 @owes("G-08")
@@ -290,7 +290,7 @@ def test_the_console_script_says_the_same(project: Path) -> None:
     done: Any = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(root / "src")})  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("allow  by mode workspace")
+    assert done.stdout.startswith("allow  (mode workspace)")
 
 
 @owes("G-18")
@@ -331,7 +331,7 @@ def test_a_waiting_call_says_what_it_would_do_for_the_first_time(project: Path) 
         (project / "b").mkdir(exist_ok=True)
         (project / "b" / name).write_text("1")
 
-    for write, new in zip(writes, (["tool delete_file", "folder to delete in b"], []), strict=True):
+    for write, new in zip(writes, (["tool delete_file", "deleting in b"], []), strict=True):
         script.write_text(json.dumps(write) + "\n" + json.dumps({"text": "done"}) + "\n")
         words = ["run", "go", "--model", f"scripted:{script}", "--on-ask", "suspend"]
         pegboard(*words, "--policy", "../ask.toml", status=None)
@@ -339,6 +339,6 @@ def test_a_waiting_call_says_what_it_would_do_for_the_first_time(project: Path) 
         shown = pegboard("approvals", "list")
 
         assert waiting["novel"] == new
-        assert ("first time in this workspace: tool delete_file" in shown) is bool(new)
+        assert ("first use in this workspace: tool delete_file" in shown) is bool(new)
         pegboard("approvals", "approve", waiting["approval"])
         pegboard("runs", "resume", waiting["run"], "--policy", "../ask.toml", status=None)

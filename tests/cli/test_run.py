@@ -86,7 +86,7 @@ def test_a_suspended_run_says_where_it_waits(pegboard: Run, script: str) -> None
     ("arguments", "status", "said"),
     [
         (["x"], 1, "no model is configured, and none was found"),
-        (["x", "--model", "foo:bar"], 2, "no model family 'foo'"),
+        (["x", "--model", "foo:bar"], 2, "unknown model provider 'foo'"),
         (["x", "--model", "scripted:none.jsonl"], 2, "cannot read the script"),
         (["x", "--model", "openai:m"], 1, "OPENAI_API_KEY"),
         (["x", "--model", "local", "--on-ask", "maybe"], 2, "--on-ask must be deny or suspend"),
@@ -159,8 +159,8 @@ def test_runs_are_listed_shown_and_exported_by_id_or_its_start(pegboard: Run, sc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["runs", "show", "nope"], "no run is called 'nope'"),
-        (["runs", "show"], "needs a run's id"),
+        (["runs", "show", "nope"], "no run with ID 'nope'"),
+        (["runs", "show"], "needs a run ID"),
         (["runs", "dance"], "use list, show, resume, export or import"),
         (["undo"], "use --last"),
         (["audit", "dance"], "use verify, export or destinations"),
@@ -237,7 +237,7 @@ def test_an_undo_of_what_was_never_captured_says_that_it_did_nothing(pegboard: R
     behind = pegboard("undo", "--last")
 
     assert alone.status == 1
-    assert "nothing of it can be undone" in alone.out
+    assert "none of these changes can be undone" in alone.out
     assert "node_modules" in alone.err
     assert behind.status == 0
     assert "undone: 1 file change\n" in behind.out
@@ -272,7 +272,7 @@ def test_an_unknown_id_is_not_undone(pegboard: Run) -> None:
     done = pegboard("undo", "call_none")
 
     assert done.status == 1
-    assert "no call or run call_none" in done.err
+    assert "No recorded changes for call or run call_none" in done.err
 
 
 def test_the_history_verifies_and_a_changed_record_is_found(pegboard: Run, home: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_person_sees_a_diff_once_and_a_waiting_call_with_what_it_waits_for(
     assert done.out.count("+x = 2") == 1
     head, waits = done.out.splitlines()[-2:]
     assert head == "▸ exec  connect git remote, exec git push origin main  [ask]"
-    assert waits.startswith("  the call waits for approval ap_")
+    assert waits.startswith("  the call waiting for approval ap_")
     assert waits.endswith(". It continues once it is answered.")
     assert "failed" not in done.out
 

@@ -155,7 +155,7 @@ def test_an_answer_after_the_session_went_on_is_refused_and_nothing_runs(shell: 
 
     with pytest.raises(ConfigError, match="has expired"):
         approvals("approve", key, None, options=shell.options)
-    with pytest.raises(BuildError, match="gone on"):
+    with pytest.raises(BuildError, match="continued"):
         shell.resume(run_id, yes=True)
     assert not (shell.work / "a.txt").exists()
     shell.transcript("talk")
@@ -354,7 +354,7 @@ def test_a_run_is_compared_with_what_the_rules_of_now_would_make_of_it(shell: Sh
     shell.work.rename(shell.home / "moved")
     status, exact = replayed()
     assert (status, exact["same"], exact["planned"]) == (0, True, 0)
-    with pytest.raises(BuildError, match="not there any more"):
+    with pytest.raises(BuildError, match="no longer exists"):
         replayed(now=True)
     status, there = replayed(workspace=shell.home / "moved")
     assert (status, there["planned"], len(there["untold"])) == (0, 1, 2)
@@ -399,20 +399,20 @@ def test_people_read_the_same_as_text(shell: Shell, capsys: pytest.CaptureFixtur
     listed = text(lambda: approvals("list", None, None, options=plain))
     assert key in listed
     assert "+one" in listed
-    assert "why it asks" in listed
+    assert "reason" in listed
     resume = lambda: runs("resume", run_id, model=None, pytest=False, options=plain)  # noqa: E731
-    assert f"waits for approval {key}" in text(resume)
+    assert f"waiting for approval {key}" in text(resume)
     assert f"pegboard runs resume {run_id}" in text(lambda: approvals("approve", key, "a 5x", options=plain))
     assert "[approved]" in text(lambda: approvals("list", None, None, options=plain))
     assert f"run {run_id} done" in text(resume)
-    assert "nothing waits" in text(lambda: approvals("list", None, None, options=plain))
+    assert "nothing is waiting" in text(lambda: approvals("list", None, None, options=plain))
     assert "no unfinished runs" in text(lambda: runs("resume", None, model=None, pytest=False, options=plain))
     assert run_id in text(lambda: runs("list", None, model=None, pytest=False, options=plain))
     assert "done" in text(lambda: runs("show", run_id, model=None, pytest=False, options=plain))
-    assert "replays exactly as it went" in text(
+    assert "replays exactly to its end" in text(
         lambda: replay_run(run_id, live_model=None, against=None, options=plain)
     )
-    assert "did the same" in text(lambda: replay_run(run_id, live_model=None, against=run_id, options=plain))
+    assert "made the same calls" in text(lambda: replay_run(run_id, live_model=None, against=run_id, options=plain))
     assert "def test_run_" in text(lambda: runs("export", run_id, model=None, pytest=True, options=plain))
     assert "write_file" in text(lambda: usage("1d", options=plain))
 
@@ -420,7 +420,7 @@ def test_people_read_the_same_as_text(shell: Shell, capsys: pytest.CaptureFixtur
 @owes("K-25")
 def test_what_is_no_answer_is_refused(shell: Shell) -> None:
     for action, key, said in (
-        ("approve", None, "needs an id"),
+        ("approve", None, "needs an ID"),
         ("answer", "x", "use list, approve ID"),
         ("eat", "x", "'eat': use list, approve ID"),
     ):
@@ -428,7 +428,7 @@ def test_what_is_no_answer_is_refused(shell: Shell) -> None:
             approvals(action, key, None, options=shell.options)
     with pytest.raises(BuildError, match="not a scope"):
         approvals("approve", "x", "maybe", options=shell.options)
-    with pytest.raises(ConfigError, match="nothing waits"):
+    with pytest.raises(ConfigError, match="nothing is waiting"):
         approvals("approve", "ap_nothing", None, options=shell.options)
 
 

@@ -119,7 +119,7 @@ def test_a_project_file_holds_once_it_is_trusted_and_until_it_changes(pegboard: 
     assert list(listed) == [str(workspace / "pegboard.toml")]
     assert deleted.status == 0
     assert voided.status == 3
-    assert pegboard("trust", "--remove").out.endswith("is trusted no more\n")
+    assert pegboard("trust", "--remove").out.endswith("is no longer trusted\n")
     assert pegboard("trust", "--remove").out.endswith("was not trusted\n")
     assert pegboard("trust", "--list").out == "nothing is trusted\n"
 
@@ -139,7 +139,7 @@ def test_grants_are_listed_and_revoked(pegboard: Run) -> None:
     assert pegboard("grants", "--json").out == "[]\n"
     gone = pegboard("grants", "revoke", "x")
     assert (gone.status, gone.out) == (2, "")
-    assert "there is no grant 'x'" in gone.err
+    assert "no grant with ID 'x'" in gone.err
     assert pegboard("grants", "revoke").status == 2
 
 
@@ -267,7 +267,7 @@ def test_a_refused_folder_is_told_by_doctor_and_no_reason_to_deny_the_sandbox(
 
     assert root["sandbox"]["backend"] == here["sandbox"]["backend"]
     assert "system folder" in root["refused"] and not here["refused"]
-    assert "/ is a system folder: tools take it only when you name it" in pegboard("doctor").out
+    assert "/ is a system folder: pass --workspace to work here" in pegboard("doctor").out
     refused = pegboard("sandbox", "run", "--", "true")
     assert refused.status == 2
     assert "choose a folder with --workspace DIR" in refused.err
@@ -290,7 +290,7 @@ def test_a_time_span_is_a_number_with_a_unit(pegboard: Run, since: str) -> None:
 
 
 def test_a_list_without_entries_says_so(pegboard: Run) -> None:
-    assert pegboard("audit", "destinations").out == "no confined command has tried to reach anything\n"
+    assert pegboard("audit", "destinations").out == "no sandboxed command has tried to connect\n"
     assert pegboard("audit", "destinations", "--json").out == ""
 
 
@@ -303,7 +303,7 @@ def test_no_run_is_meant_by_an_empty_id(pegboard: Run, workspace: Path) -> None:
 
     done = pegboard("replay", "")
 
-    assert (done.status, done.err) == (2, "pegboard: no run is called ''; see: pegboard runs\n")
+    assert (done.status, done.err) == (2, "pegboard: no run with ID ''; see: pegboard runs\n")
 
 
 def test_a_purge_names_its_own_option(pegboard: Run) -> None:

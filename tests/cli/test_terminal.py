@@ -96,13 +96,13 @@ async def test_the_approver_shows_effects_and_diff_and_asks_until_it_understands
     assert answer == Approved(by="terminal")
     assert "delete a\\x1b[2J.txt" in said
     assert "-x" in said
-    assert "why it asks: delete asks" in said
+    assert "reason: delete asks" in said
 
 
 async def test_the_end_of_input_is_a_refusal(keyboard: int) -> None:
     os.write(keyboard, b"\x04")
 
-    assert await asyncio.wait_for(TerminalApprover().decide(request()), 5) == Refused("nobody answered")
+    assert await asyncio.wait_for(TerminalApprover().decide(request()), 5) == Refused("no one answered")
 
 
 async def test_a_line_can_be_given_up_waiting_for(keyboard: int) -> None:

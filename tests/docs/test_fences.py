@@ -164,6 +164,7 @@ def test_settings_load(fence: Fence, tmp_path: Path) -> None:
     assert tomllib.loads(fence.text)
     if not fence.text.splitlines()[0].endswith("pegboard.toml"):
         return
+    write_files(fence.page, tmp_path)
     file = tmp_path / "pegboard.toml"
     file.write_text(fence.text, encoding="utf-8")
 

@@ -51,8 +51,8 @@ def test_every_form_is_read(text: str, reference: ModelReference) -> None:
     [
         ("opnai:x", "did you mean 'openai'"),
         ("gpt-5", "unknown model provider"),
-        ("openai", "names no model"),
-        ("openai:", "names no model"),
+        ("openai", "has no model name"),
+        ("openai:", "has no model name"),
         ("local:x", "takes no name"),
         ("openai:@http://h/v1", "names no model before the @"),
         ("openai:m@http://user:pw@h/v1", "must not hold a key"),

@@ -270,7 +270,7 @@ async def test_an_error_as_json_in_the_place_of_the_stream_is_told_by_its_own_wo
 async def test_a_redirect_is_told_and_neither_followed_nor_tried_again(provider: Provider) -> None:
     moved = Reply(status=302, headers={"location": "http://127.0.0.1:1/"})
     async with serving(moved, provider.hello) as server:
-        with pytest.raises(ModelError, match="answered 302: it sends elsewhere") as caught:
+        with pytest.raises(ModelError, match="answered 302: it redirects to another address") as caught:
             await reply_of(opened(model_at(provider, server)))
 
     assert not caught.value.retryable

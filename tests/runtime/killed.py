@@ -215,7 +215,7 @@ async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int,
         events = decode_events(store.read(SESSION))
         last = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
         answers = {str(p["pending"]): Approved(by="bob") for p in (last.pending if last else ())}
-        async for _ in agent.resume(run, events, recorder=log, answers=answers, approver=Ann()):
+        async for _ in agent.resume_events(run, events, recorder=log, answers=answers, approver=Ann()):
             pass
     await log.flush()
     log.close()

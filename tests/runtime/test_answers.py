@@ -55,7 +55,7 @@ def agent(world: World, *calls: str) -> tuple[Agent, ScriptedModel]:
 
 
 async def resumed(one: Agent, run: str, **options: Any) -> list[Event]:
-    return [e async for e in one.resume(run, one.session("s"), **options)]
+    return [e async for e in one.resume_events(run, one.session("s"), **options)]
 
 
 @owes("K-25")

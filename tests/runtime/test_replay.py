@@ -111,7 +111,9 @@ async def test_a_suspended_and_resumed_run_replays_over_both_parts() -> None:
     )  # fmt: skip
     answer = await agent.run("go", session="s")
     key = answer.pending[0]["pending"]
-    events = [e async for e in agent.resume(answer.run_id, agent.session("s"), answers={key: Approved()})]
+    events = [
+        e async for e in agent.resume_events(answer.run_id, agent.session("s"), answers={key: Approved()})
+    ]
     assert isinstance(events[-1], RunFinished)
     assert events[-1].status == "done"
 
@@ -256,7 +258,7 @@ async def test_a_call_that_waited_and_held_a_secret_replays_whatever_was_answere
     # One call may be made now, and a void one is counted before the others.
     other = Agent(tools=[risky], mode="ask", model=ScriptedModel([{"text": "done"}]), limits=Limits(calls=1))
     answers = {plain.approval: Refused("no"), held.approval: answer}
-    later = [e async for e in other.resume(run, before, answers=answers)]
+    later = [e async for e in other.resume_events(run, before, answers=answers)]
     kept = stored(other.session("s"))
 
     results = {e.result.call_id: e.result.error for e in later if isinstance(e, CallFinished)}

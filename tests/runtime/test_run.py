@@ -597,7 +597,7 @@ async def test_a_run_is_taken_up_at_every_point_and_nothing_is_lost_or_done_twic
         run = kept[0]
         assert isinstance(run, RunStarted)
 
-        later = [e async for e in one.resume(run.run, before)]
+        later = [e async for e in one.resume_events(run.run, before)]
 
         end = later[-1]
         assert isinstance(end, RunFinished)
@@ -627,7 +627,7 @@ async def test_a_run_is_taken_up_at_every_point_and_nothing_is_lost_or_done_twic
 async def test_a_run_that_nobody_knows_is_refused_and_a_suspended_take_up_stays_suspended() -> None:
     one, _ = agent()
     with pytest.raises(BuildError, match="no run called 'r'"):
-        _ = [e async for e in one.resume("r", [])]
+        _ = [e async for e in one.resume_events("r", [])]
 
     @tool(effects=PURE)
     async def ask() -> Waiting:
@@ -637,7 +637,7 @@ async def test_a_run_that_nobody_knows_is_refused_and_a_suspended_take_up_stays_
     start = RunStarted(run="r", session="s", agent="main", model="m", task="t")
     replied = ModelReplied(AssistantMessage(content=(ToolCall("c", "ask", "{}"),), stop="tools"))
     two, _ = agent(tools=[ask])
-    later = [e async for e in two.resume("r", [start, UserSaid(UserMessage.of("t")), replied])]
+    later = [e async for e in two.resume_events("r", [start, UserSaid(UserMessage.of("t")), replied])]
     end = later[-1]
     assert isinstance(end, RunFinished)
     assert end.status == "suspended"
@@ -652,7 +652,7 @@ async def test_a_denied_call_that_was_cut_off_is_asked_again_and_not_called_unkn
     log: list[str] = []
     one, _ = agent({"text": "ok"}, tools=[acting(log)], mode="full")
 
-    _ = [e async for e in one.resume("r", [start, UserSaid(UserMessage.of("t")), replied, denied])]
+    _ = [e async for e in one.resume_events("r", [start, UserSaid(UserMessage.of("t")), replied, denied])]
 
     assert log == ["a"]
 

@@ -62,7 +62,7 @@ async def go_on(turns: list[Any], events: list[Event], limits: Limits, **options
     """The new events of the run, taken up by another process; the whole of it replays."""
     agent = Agent(tools=[look, write], model=ScriptedModel(turns), limits=limits, mode="full")
     run = events[0].run  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-    later = [e async for e in agent.resume(run, events, **options)]  # pyright: ignore[reportUnknownArgumentType]
+    later = [e async for e in agent.resume_events(run, events, **options)]  # pyright: ignore[reportUnknownArgumentType]
     kept = [event_from_dict(event_to_dict(e)) for e in agent.session("s")]
     assert (await replay(kept, run)).events == len(kept)  # pyright: ignore[reportUnknownArgumentType]
     return later
@@ -177,7 +177,9 @@ async def test_a_run_that_waited_in_this_process_goes_on_with_its_seconds() -> N
     answer = await agent.run("go", session="s")
     key = answer.pending[0]["pending"]
 
-    later = [e async for e in agent.resume(answer.run_id, agent.session("s"), answers={key: Approved()})]
+    later = [
+        e async for e in agent.resume_events(answer.run_id, agent.session("s"), answers={key: Approved()})
+    ]
 
     resumed = next(e for e in later if isinstance(e, RunResumed))
     assert 0 <= resumed.detail.get("spent_s", 0.0) < 60
@@ -241,7 +243,7 @@ async def test_a_run_killed_around_compaction_or_its_last_word_is_taken_up_at_ev
     for cut in range(1, len(events)):
         before = [event_from_dict(event_to_dict(e)) for e in events[:cut]]
         other = agent()
-        later = [e async for e in other.resume(answer.run_id, before)]
+        later = [e async for e in other.resume_events(answer.run_id, before)]
         assert (ended(later).status, ended(later).answer) == (answer.status, answer.answer), cut
         assert ended(later).usage.requests == answer.usage.requests, cut
         kept = [event_from_dict(event_to_dict(e)) for e in other.session("s")]
@@ -259,7 +261,7 @@ async def test_a_run_killed_around_an_approval_is_taken_up_at_every_point() -> N
     one = agent()
     answer = await one.run("go", session="s")
     key = answer.pending[0]["pending"]
-    _ = [e async for e in one.resume(answer.run_id, one.session("s"), answers={key: Approved()})]
+    _ = [e async for e in one.resume_events(answer.run_id, one.session("s"), answers={key: Approved()})]
     events = one.session("s")
 
     for cut in range(1, len(events)):
@@ -269,7 +271,7 @@ async def test_a_run_killed_around_an_approval_is_taken_up_at_every_point() -> N
         other.model().skip(turns)
         later = [
             e
-            async for e in other.resume(
+            async for e in other.resume_events(
                 answer.run_id, before, answers={key: Approved()}, approver=AllowOnce()
             )
         ]
@@ -331,7 +333,7 @@ async def test_a_run_with_fallbacks_stopped_answers_and_parallel_calls_is_taken_
     for cut in range(1, len(events)):
         before = [event_from_dict(event_to_dict(e)) for e in events[:cut]]
         other = agent()
-        later = [e async for e in other.resume(run, before)]
+        later = [e async for e in other.resume_events(run, before)]
         whole = other.session("s")
         assert (ended(later).status, ended(later).answer) == ("done", "all I have"), cut
         results = {e.result.call_id: e.result for e in whole if isinstance(e, CallFinished)}
@@ -501,7 +503,7 @@ async def test_what_a_run_is_told_while_a_call_waits_does_not_end_the_wait() -> 
     assert said(agent.session("s")) == ["go"]
 
     answers = {answer.pending[0]["pending"]: Approved()}
-    later = [e async for e in agent.resume(answer.run_id, agent.session("s"), answers=answers)]
+    later = [e async for e in agent.resume_events(answer.run_id, agent.session("s"), answers=answers)]
 
     assert [e.result.text for e in later if isinstance(e, CallFinished)] == ["wrote 1"]
     assert said(later) == ["and be quick"]

@@ -90,7 +90,7 @@ async def test_start_line_and_end_line_are_inclusive_and_count_from_one(tmp_path
 async def test_ranges_that_name_no_line_are_refused_with_the_real_count(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
 
-    with pytest.raises(InvalidArguments, match=r"a\.txt has 2 lines"):
+    with pytest.raises(InvalidArguments, match=r"a\.txt \(2 lines\)"):
         await read(tmp_path, "a.txt", offset=3)
     with pytest.raises(InvalidArguments, match="count from 1"):
         await read(tmp_path, "a.txt", offset=0)

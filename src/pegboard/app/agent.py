@@ -35,7 +35,11 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import UserMessage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pegboard.runtime.compaction import Window
+    from pegboard.runtime.session import Backing
+    from pegboard.store.answers import Answers
 
 
 class Agent:
@@ -50,9 +54,12 @@ class Agent:
         provide: objects that fill `Inject[T]`.
         limits: what ends a run.
         name: the agent's id.
-        allow_models: by tool name or pattern, the models that may have it (ledger M-67).
-        calls_in: `xml` or `text` = the model's calls stand in its text (ledger X-45); None = in text
-            only where the model, or its server at the first request, says that it has no tool calls.
+        allow_models: by tool name or pattern, the models that may have it .
+        calls_in: `xml` or `text` = the model writes its calls in its text; None = only if the model, or its
+            server at the first request, says that it has no tool calls.
+        store: where named sessions are kept: a path, `sqlite:PATH`, or `memory`, which ends with this agent; None =
+            the command line's history, so that `pegboard runs` lists them. Unnamed runs stay in memory.
+        wait_s: seconds to wait for another process that works on the same session.
         Further arguments are the Executor's.
     """
 
@@ -70,6 +77,8 @@ class Agent:
         allow_models: Mapping[str, Sequence[str]] | None = None,
         calls_in: str | None = None,
         defer_beyond: int = BEYOND,
+        store: str | Path | None = None,
+        wait_s: float = 10.0,
         **options: Any,
     ) -> None:
         self.instructions = given_text(instructions or "", "instructions=…")
@@ -88,18 +97,24 @@ class Agent:
         self._busy: dict[str, tuple[Callable[[str], None], Tee]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._spent_s: dict[str, float] = {}
+        self._store = store
+        self._wait_s = wait_s
+        self._backing: Backing | None = None
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
         """Run a task to its end.
 
         Args:
             task: what to do.
-            session: a key; runs of one session share their conversation. None = a fresh one.
+            session: a name; runs of one session share their conversation, and a later process knows it too (see
+                `store`). None = a fresh session in memory.
             recorder: receives every event beside the session's own record.
 
         Raises:
-            BuildError: the task is no text, or the session's key is none.
+            BuildError: the task or the session's name is not a text.
+            ConfigError: another process works on the session; the message names it.
             ModelError: no model could be found or opened. What happens later is told by the status.
+            StoreError: the store cannot be opened, or the session cannot be written.
         """
         task, session = given_text(task, "a task"), key_of(session)
         tee = Tee(self._history(session), recorder)
@@ -111,7 +126,7 @@ class Agent:
         return run_sync(self.run(task, session=session))
 
     def remember(self, session: str, events: Iterable[Event]) -> None:
-        """Take a session's earlier events, so that its next run goes on from there."""
+        """Keep a session in memory and continue from these events of it."""
         self._talks[session] = list(events)
 
     def session(self, session: str) -> list[Event]:
@@ -121,6 +136,56 @@ class Agent:
     async def resume(
         self,
         run: str,
+        *,
+        answers: Mapping[str, Any] | None = None,
+        approver: Approver | None = None,
+        recorder: Recorder | None = None,
+    ) -> Answer:
+        """Resume an unfinished run, also one whose process has ended.
+
+        A call that had begun and may not be repeated is reported to the model as interrupted; calls that had not
+        begun run now. Nothing is done twice. A run that has ended gives its end again.
+
+        Args:
+            run: its id.
+            answers: Approved, Refused or text, by the key in `pending`; answers given with `pegboard approvals` count
+                as well.
+            approver: answers what nobody has answered yet; None = that goes on waiting.
+            recorder: receives every new event beside the session's own record.
+
+        Raises:
+            BuildError: there is no such run, or its session has gone on without it.
+            ConfigError: another process works on its session.
+            StoreError: the store cannot be opened or written.
+        """
+        from pegboard.store.answers import Answers
+        from pegboard.store.log import active_s
+        from pegboard.store.runs import RunList
+
+        session = self._session_in_memory(run)
+        given = _ResumeInput(dict(answers or {}), approver, self._spent_s.get(run, 0.0))
+        tee = Tee([], recorder)
+        if session is not None:
+            tee = Tee(self._history(session), recorder)
+        else:
+            backing = await self._open_backing()
+            row = await RunList(backing.store).get(run)
+            if row is None:
+                raise BuildError(f"there is no run {run!r} in this store; see: pegboard runs")
+            session = row.stream
+            spent_s = active_s(await backing.store.read(session, run=run, bodies=False))
+            kept = Answers(backing.store)
+            given = replace(given, spent_s=max(given.spent_s, spent_s), kept=kept)
+        finished = await self._loop("", tee, session, run, given)
+        return answer_of(finished, tee.mine)
+
+    def resume_sync(self, run: str, **options: Any) -> Answer:
+        """`resume` from code that is not async."""
+        return run_sync(self.resume(run, **options))
+
+    async def resume_events(
+        self,
+        run: str,
         events: Iterable[Event],
         *,
         recorder: Recorder | None = None,
@@ -128,7 +193,7 @@ class Agent:
         approver: Approver | None = None,
         spent_s: float = 0.0,
     ) -> AsyncGenerator[Event]:
-        """Take up an unfinished run from its session's events (ledger G-10, G-17).
+        """Resume an unfinished run from its session's events, which the caller keeps.
 
         Calls that had begun and are not idempotent are reported to the model as interrupted; calls
         that had not begun run now. Nothing is done twice. A run that has ended (done, or at a limit)
@@ -154,18 +219,12 @@ class Agent:
         )
         if session is None:
             raise BuildError(f"the events contain no run {run!r}")
-        last = next(e for e in reversed(known) if isinstance(e, RunStarted))
-        if last.run != run:
-            raise BuildError(
-                f"the session has continued with run {last.run}, so {run} can no longer be resumed; what "
-                "it waited for has expired"
-            )
+        ended = _check_resumable(known, run)
         self.remember(session, known)
-        ended = next((e for e in reversed(known) if isinstance(e, RunFinished) and e.run == run), None)
-        if ended is not None and ended.status in ("done", "limit"):
+        if ended is not None:
             yield ended
             return
-        given = _ResumeInput(answers or {}, approver, max(spent_s, self._spent_s.get(run, 0.0)))
+        given = _ResumeInput(dict(answers or {}), approver, max(spent_s, self._spent_s.get(run, 0.0)))
         async with aclosing(self._streamed("", session, recorder, run=run, given=given)) as stream:
             async for event in stream:
                 yield event
@@ -233,6 +292,9 @@ class Agent:
         if self._model is not None and not isinstance(self._model, str | list | tuple):
             await self._model.aclose()
         await self.executor.aclose()
+        if self._backing is not None:
+            await self._backing.store.close()
+            self._backing = None
 
     def model(self) -> Any:
         """The model, found and opened at the first use.
@@ -265,7 +327,10 @@ class Agent:
         return ToolCallFallbackModel(model) if form is None else TextCallModel(model, form)
 
     def _history(self, session: str | None) -> list[Event]:
-        return [] if session is None else self._talks.setdefault(session, [])
+        """The events that a session in memory holds; those of one in the store are read when it is opened."""
+        if session is None or (self._store != "memory" and session not in self._talks):
+            return []
+        return self._talks.setdefault(session, [])
 
     async def _loop(
         self,
@@ -279,7 +344,43 @@ class Agent:
             return await self._exclusive(task, tee, None, run, given)
         # One worker a session: a second run waits, or the two would weave into one transcript.
         async with self._turns.setdefault(session, asyncio.Lock()):
-            return await self._exclusive(task, tee, session, run, given)
+            if session in self._talks or self._store == "memory":
+                return await self._exclusive(task, tee, session, run, given)
+            return await self._in_store(task, tee, session, run, given)
+
+    async def _in_store(
+        self, task: str, tee: Tee, session: str, run: str | None, given: _ResumeInput | None
+    ) -> RunFinished:
+        """A run of a session in the store: this process holds it, and writes what happens as it happens."""
+        from pegboard.runtime.session import open_session
+
+        backing = await self._open_backing()
+        async with open_session(backing, session, run=run or "", wait_s=self._wait_s) as opened:
+            tee.attach(opened.events, opened.log)
+            if run is not None and (ended := _check_resumable(opened.events, run)) is not None:
+                return ended
+            if given is not None and given.kept is not None:
+                pending = [str(one["pending"]) for one in _pending(opened.events) if "pending" in one]
+                given.answers.update(
+                    {k: v for k, v in (await given.kept.of(pending)).items() if k not in given.answers}
+                )
+            finished = await self._exclusive(task, tee, session, run, given)
+            if given is not None and given.kept is not None:
+                await given.kept.used(given.answers)
+            return finished
+
+    async def _open_backing(self) -> Backing:
+        if self._backing is None:
+            from pegboard.app.backing import open_backing
+
+            self._backing = await open_backing(self._store)
+        return self._backing
+
+    def _session_in_memory(self, run: str) -> str | None:
+        for session, events in self._talks.items():
+            if any(isinstance(e, RunStarted) and e.run == run for e in events):
+                return session
+        return None
 
     async def _exclusive(
         self, task: str, tee: Tee, session: str | None, run: str | None, given: _ResumeInput | None
@@ -350,7 +451,7 @@ class Agent:
                 return finished
         finally:
             listeners.remove(deliver)
-            if tee.waits:
+            if tee.resumable:
                 # It may be taken up again in this process.
                 self._spent_s[state.id] = state.spent_s + loop.clock.monotonic() - begun
             else:
@@ -391,8 +492,31 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class _ResumeInput:
-    """What is at hand when a run is taken up: answers, and who answers the rest."""
+    """What is at hand when a run is resumed: answers, those that the store keeps, and who answers the rest."""
 
-    answers: Mapping[str, Any]
+    answers: dict[str, Any]
     approver: Approver | None
     spent_s: float = 0.0
+    kept: Answers | None = None
+
+
+def _check_resumable(events: Sequence[Event], run: str) -> RunFinished | None:
+    """The end of a run that has ended, None if it can go on.
+
+    Raises:
+        BuildError: the session has gone on without it.
+    """
+    last = next((e for e in reversed(events) if isinstance(e, RunStarted)), None)
+    if last is not None and last.run != run:
+        raise BuildError(
+            f"the session has continued with run {last.run}, so {run} can no longer be resumed; what "
+            "it waited for has expired"
+        )
+    ended = next((e for e in reversed(events) if isinstance(e, RunFinished) and e.run == run), None)
+    return ended if ended is not None and ended.status in ("done", "limit") else None
+
+
+def _pending(events: Sequence[Event]) -> Sequence[Mapping[str, Any]]:
+    """What the last run waits for."""
+    last = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
+    return () if last is None else last.pending

@@ -372,6 +372,7 @@ class App:
             allow_models=self.config.allow_models,
             limits=limits if turns is None else replace(limits, turns=turns),
             executor=executor,
+            store="memory",
         )
 
     def _model(self, name: str | None) -> Any:

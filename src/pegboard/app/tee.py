@@ -8,39 +8,55 @@ from pegboard.core.events import TRANSIENT, Event, Recorder, RunFinished
 
 
 class Tee:
-    """Hands each event to the session's list, another recorder and a listener."""
+    """Hands each event to the session's list, to recorders and to listeners.
+
+    Args:
+        events: what the session holds; grows by each event that is kept.
+        recorder: receives every event; None = nobody does.
+        listener: called with every event; None = nobody is.
+
+    Attributes:
+        mine: the events of this run.
+    """
 
     def __init__(
-        self, kept: list[Event], other: Recorder | None, listener: Callable[[Event], None] | None = None
+        self, events: list[Event], recorder: Recorder | None, listener: Callable[[Event], None] | None = None
     ) -> None:
         self.mine: list[Event] = []
-        self._kept = kept
-        self._others = [r for r in (other.record if other else None, listener) if r is not None]
-        self._other = other
+        self._events = events
+        self._recorders: list[Recorder] = [] if recorder is None else [recorder]
+        self._listeners = [] if listener is None else [listener]
+
+    def attach(self, events: list[Event], recorder: Recorder) -> None:
+        """Go on in a session that was opened: its events, and its log."""
+        self._events = events
+        self._recorders.insert(0, recorder)
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Hand each event to one more listener from now on."""
-        self._others.append(listener)
+        self._listeners.append(listener)
 
     @property
-    def waits(self) -> bool:
-        """Whether the run may be taken up again."""
+    def resumable(self) -> bool:
+        """Whether the run may be resumed."""
         last = self.mine[-1] if self.mine else None
         return not (isinstance(last, RunFinished) and last.status in ("done", "limit"))
 
     def before(self) -> tuple[Event, ...]:
         """What the session holds when the run begins."""
-        return tuple(self._kept)
+        return tuple(self._events)
 
     def record(self, event: Event) -> None:
         """See Recorder."""
         if event.type not in TRANSIENT:
             self.mine.append(event)
-            self._kept.append(event)
-        for other in self._others:
-            other(event)
+            self._events.append(event)
+        for recorder in self._recorders:
+            recorder.record(event)
+        for listener in self._listeners:
+            listener(event)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """See Recorder."""
-        if self._other is not None:
-            await self._other.flush(power_loss=power_loss)
+        for recorder in self._recorders:
+            await recorder.flush(power_loss=power_loss)

@@ -240,7 +240,7 @@ class Recorder(Protocol):
         """Append one event."""
         ...
 
-    async def flush(self, *, power_loss: bool = False) -> None:
+    async def flush(self, *, power_loss: bool = False) -> object:
         """Return when everything recorded so far survives SIGKILL (`power_loss`: and a power cut)."""
         ...
 

@@ -296,34 +296,38 @@ def propose(
 
 
 def _open(
-    jail: Jail, draft: _Draft, aim: PlannedPath, path: str, limit: int, *, new: bool, leaving: str = ""
+    jail: Jail, draft: _Draft, parent: PlannedPath, path: str, limit: int, *, new: bool, leaving: str = ""
 ) -> _File:
     """The draft's file at a place; read from the disk the first time.
 
     `leaving` is a neighbour's name that goes with the same change: a rename may change its case.
     """
-    known = draft.files.get(aim.target)
+    known = draft.files.get(parent.target)
     if known is not None:
         return known
-    seen = None if aim.missing else read_entry(aim.folder, aim.name, path, limit=limit, recent=draft.recent)
+    seen = (
+        None
+        if parent.missing
+        else read_entry(parent.folder, parent.name, path, limit=limit, recent=draft.recent)
+    )
     if seen is None and new:
         names: list[str] = []
-        if not aim.missing:
-            folder = os.path.dirname(aim.path)
+        if not parent.missing:
+            folder = os.path.dirname(parent.path)
             if folder not in draft.names:
-                draft.names[folder] = os.listdir(aim.folder)
+                draft.names[folder] = os.listdir(parent.folder)
             names = [name for name in draft.names[folder] if name != leaving]
-        for name in (*aim.missing, aim.name):
-            check_new(aim.folder, name, path, names)
+        for name in (*parent.missing, parent.name):
+            check_new(parent.folder, name, path, names)
             names = []
-    file = _File(aim.target, seen, None if seen is None else seen.data)
-    draft.files[aim.target] = file
+    file = _File(parent.target, seen, None if seen is None else seen.data)
+    draft.files[parent.target] = file
     return file
 
 
 def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
-    with jail.find_parent(want.path, "write") as aim:
-        file = _open(jail, draft, aim, want.path, limit, new=True)
+    with jail.find_parent(want.path, "write") as parent:
+        file = _open(jail, draft, parent, want.path, limit, new=True)
         if file.before is not None and stat.S_ISREG(file.before.mode):
             check_replaceable(file.before.stat, want.path)
             draft.notes += hard_link_warning(file.target, file.before.stat.st_nlink)
@@ -340,9 +344,9 @@ def _write(jail: Jail, draft: _Draft, want: Write, limit: int) -> None:
 
 def _mode_like(jail: Jail, path: str) -> int | None:
     """The permission bits of a file, None where it is none."""
-    with jail.find_parent(path, "read") as aim:
+    with jail.find_parent(path, "read") as parent:
         try:
-            there = os.stat(aim.name, dir_fd=aim.folder, follow_symlinks=False)
+            there = os.stat(parent.name, dir_fd=parent.folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
     return stat.S_IMODE(there.st_mode) if stat.S_ISREG(there.st_mode) else None
@@ -362,17 +366,17 @@ def _unexpected(want: Write, file: _File, expected: str) -> Conflict:
 
 
 def _delete(jail: Jail, draft: _Draft, want: Delete, limit: int) -> None:
-    with jail.find_parent(want.path, "delete", follow=False) as aim:
-        file = _open(jail, draft, aim, want.path, limit, new=False)
+    with jail.find_parent(want.path, "delete", follow=False) as parent:
+        file = _open(jail, draft, parent, want.path, limit, new=False)
     if file.after is None:
         raise jail.missing(want.path)
     file.after = None
 
 
 def _move(jail: Jail, draft: _Draft, want: Move, limit: int) -> None:
-    with jail.find_parent(want.path, "delete", follow=False) as aim:
-        source = _open(jail, draft, aim, want.path, limit, new=False)
-        folder, name = os.path.split(aim.path)
+    with jail.find_parent(want.path, "delete", follow=False) as parent:
+        source = _open(jail, draft, parent, want.path, limit, new=False)
+        folder, name = os.path.split(parent.path)
     if source.after is None:
         raise jail.missing(want.path)
     is_link = source.before is not None and stat.S_ISLNK(source.before.mode)
@@ -380,12 +384,12 @@ def _move(jail: Jail, draft: _Draft, want: Move, limit: int) -> None:
         raise Unsupported(
             f"{shown(want.path)} is a symbolic link.", hint="Edit and move the file that it leads to."
         )
-    with jail.find_parent(want.to, "write", follow=False) as aim:
-        if aim.target == source.target:
+    with jail.find_parent(want.to, "write", follow=False) as parent:
+        if parent.target == source.target:
             source.after = source.after if want.data is None else want.data
             return
-        leaving = name if os.path.dirname(aim.path) == folder else ""
-        goal = _open(jail, draft, aim, want.to, limit, new=True, leaving=leaving)
+        leaving = name if os.path.dirname(parent.path) == folder else ""
+        goal = _open(jail, draft, parent, want.to, limit, new=True, leaving=leaving)
     if goal.after is not None:
         raise Conflict(
             f"{shown(want.to)} exists already; {shown(want.path)} was not moved.",

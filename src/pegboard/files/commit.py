@@ -45,7 +45,7 @@ _MOST_FOLDERS: Final = 64
 
 
 class FolderCache:
-    """Places by target, as Jail.aim and Jail.spot give them, with the last folders kept open.
+    """Places by target, as Jail.find_parent and Jail.open_parent give them, with the last folders kept open.
 
     Every place is authorised as ever, once for each access; its answer and the way to its folder are
     remembered. For one commit: a folder that is replaced meanwhile is still the one that was checked.
@@ -58,27 +58,27 @@ class FolderCache:
 
     @contextmanager
     def find_parent(self, target: str, access: Access) -> Generator[PlannedPath]:
-        """See Jail.aim; links are not followed."""
+        """See Jail.find_parent; links are not followed."""
         held = self._held(target)
         if held is not None:
             yield self._at(held, target, access)
             return
-        with self._jail.find_parent(exact(target), access, follow=False) as aim:
-            if not aim.missing:
-                self._hold(target, aim.folder, aim.path)
-            yield aim
+        with self._jail.find_parent(exact(target), access, follow=False) as parent:
+            if not parent.missing:
+                self._hold(target, parent.folder, parent.path)
+            yield parent
 
     @contextmanager
     def open_parent(self, target: str, access: Access, *, make_parents: bool = False) -> Generator[DirfdPath]:
-        """See Jail.spot; links are not followed."""
+        """See Jail.open_parent; links are not followed."""
         held = self._held(target)
         if held is not None:
-            aim = self._at(held, target, access)
-            yield DirfdPath(aim.folder, aim.name, aim.target, aim.path)
+            parent = self._at(held, target, access)
+            yield DirfdPath(parent.folder, parent.name, parent.target, parent.path)
             return
-        with self._jail.open_parent(exact(target), access, make_parents=make_parents, follow=False) as spot:
-            self._hold(target, spot.folder, spot.path)
-            yield spot
+        with self._jail.open_parent(exact(target), access, make_parents=make_parents, follow=False) as parent:
+            self._hold(target, parent.folder, parent.path)
+            yield parent
 
     def close(self) -> None:
         """Close what is open; it may be used again."""
@@ -140,10 +140,10 @@ class Folders:
 
 def mode_of(jail: Jail, path: str) -> int | None:
     """st_mode of what lies at a target, None where nothing does."""
-    with suppress(Conflict), jail.find_parent(exact(path), "write", follow=False) as aim:
-        if not aim.missing:
+    with suppress(Conflict), jail.find_parent(exact(path), "write", follow=False) as parent:
+        if not parent.missing:
             with suppress(FileNotFoundError, NotADirectoryError):
-                return os.stat(aim.name, dir_fd=aim.folder, follow_symlinks=False).st_mode
+                return os.stat(parent.name, dir_fd=parent.folder, follow_symlinks=False).st_mode
     return None
 
 
@@ -154,19 +154,19 @@ def make_folders(jail: Jail, folders: Sequence[tuple[str, int]]) -> None:
         Conflict: something else is in a folder's place.
     """
     for path, _ in folders:
-        with jail.open_parent(exact(path), "write", make_parents=True, follow=False) as spot:
+        with jail.open_parent(exact(path), "write", make_parents=True, follow=False) as parent:
             try:
-                os.mkdir(spot.name, 0o700, dir_fd=spot.folder)
+                os.mkdir(parent.name, 0o700, dir_fd=parent.folder)
             except FileExistsError:
-                there = spot.lstat()
+                there = parent.lstat()
                 if there is None or not stat.S_ISDIR(there.st_mode):
                     raise Conflict(
                         f"{shown(path)} was a folder and is none now.", hint="Move it away, then undo."
                     ) from None
     # The modes come last and from below: one may close a folder to ourselves.
     for path, mode in reversed(folders):
-        with jail.open_parent(exact(path), "write", follow=False) as spot:
-            descriptor = os.open(spot.name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=spot.folder)
+        with jail.open_parent(exact(path), "write", follow=False) as parent:
+            descriptor = os.open(parent.name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent.folder)
             try:
                 os.fchmod(descriptor, stat.S_IMODE(mode))
             finally:
@@ -176,8 +176,8 @@ def make_folders(jail: Jail, folders: Sequence[tuple[str, int]]) -> None:
 def remove_empty(jail: Jail, folders: Sequence[str]) -> None:
     """Remove those folders that are empty, the deepest first."""
     for folder in sorted(folders, key=lambda path: -path.count("/")):
-        with suppress(ToolError, OSError), jail.open_parent(exact(folder), "delete", follow=False) as spot:
-            os.rmdir(spot.name, dir_fd=spot.folder)
+        with suppress(ToolError, OSError), jail.open_parent(exact(folder), "delete", follow=False) as parent:
+            os.rmdir(parent.name, dir_fd=parent.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +208,11 @@ def verify(folder_cache: FolderCache, change: Change, freed: FreedPaths) -> os.s
     if change.before is None and freed.below_a_gone_file(change.path):
         return None
     access = "write" if change.kind in ("create", "modify") else "delete"
-    with folder_cache.find_parent(change.path, access) as aim:
-        if change.before is None and aim.target in freed.above:
+    with folder_cache.find_parent(change.path, access) as parent:
+        if change.before is None and parent.target in freed.above:
             return None
-        found = None if aim.missing else content_equals(aim.folder, aim.name, change.before)
-        if aim.missing and change.before is not None:
+        found = None if parent.missing else content_equals(parent.folder, parent.name, change.before)
+        if parent.missing and change.before is not None:
             found = False
     if found is False or found is True:
         raise conflict_error(change)
@@ -236,21 +236,21 @@ def verify_goal(folder_cache: FolderCache, change: Change, freed: FreedPaths) ->
         return [
             parent for parent in reversed(_parents(goal)) if parent == file or parent.startswith(file + "/")
         ]
-    with folder_cache.find_parent(goal, "write") as aim:
+    with folder_cache.find_parent(goal, "write") as parent:
         if (
             change.moved_to is not None
-            and not aim.missing
-            and content_equals(aim.folder, aim.name, None) is not None
+            and not parent.missing
+            and content_equals(parent.folder, parent.name, None) is not None
         ):
             raise Conflict(f"{shown(goal)} exists already; nothing was changed.", hint="Choose another name.")
-        return _missing_dirs(aim)
+        return _missing_dirs(parent)
 
 
-def _missing_dirs(aim: PlannedPath) -> list[str]:
-    parts = aim.target.rsplit("/", len(aim.missing) + 1)
-    stem = parts[0] if len(parts) == len(aim.missing) + 2 else None
+def _missing_dirs(parent: PlannedPath) -> list[str]:
+    parts = parent.target.rsplit("/", len(parent.missing) + 1)
+    stem = parts[0] if len(parts) == len(parent.missing) + 2 else None
     out: list[str] = []
-    for name in aim.missing:
+    for name in parent.missing:
         stem = name if stem is None else f"{stem}/{name}"
         out.append(stem)
     return out
@@ -301,8 +301,8 @@ def _is_done(jail: Jail, file: FileRecord) -> bool:
 
 
 def _state(jail: Jail, path: str) -> tuple[str | None, int | None]:
-    with suppress(Conflict), jail.find_parent(exact(path), "delete", follow=False) as aim:
-        return (None, None) if aim.missing else digest_at(aim.folder, aim.name)
+    with suppress(Conflict), jail.find_parent(exact(path), "delete", follow=False) as parent:
+        return (None, None) if parent.missing else digest_at(parent.folder, parent.name)
     return None, None  # a file lies where a folder would be
 
 
@@ -328,16 +328,16 @@ def _remove_temporaries(jail: Jail, entry: JournalEntry) -> None:
         if file.temporary:
             with (
                 suppress(NotFound, Conflict),
-                jail.open_parent(exact(file.moved_to or file.path), "delete", follow=False) as spot,
+                jail.open_parent(exact(file.moved_to or file.path), "delete", follow=False) as parent,
             ):
-                discard(StagedFile(spot.folder, file.temporary))
+                discard(StagedFile(parent.folder, file.temporary))
 
 
 def _take_away(jail: Jail, path: str, digest: str) -> list[str]:
-    with suppress(NotFound, Conflict), jail.open_parent(exact(path), "delete", follow=False) as spot:
-        now, _ = digest_at(spot.folder, spot.name)
+    with suppress(NotFound, Conflict), jail.open_parent(exact(path), "delete", follow=False) as parent:
+        now, _ = digest_at(parent.folder, parent.name)
         if now == digest:
-            os.unlink(spot.name, dir_fd=spot.folder)
+            os.unlink(parent.name, dir_fd=parent.folder)
         elif now:  # a folder that was to make room is none of the entry's files
             return [f"{shown(path)} was changed since and is left as it is."]
     return []
@@ -345,14 +345,14 @@ def _take_away(jail: Jail, path: str, digest: str) -> list[str]:
 
 def _bring_back(jail: Jail, file: FileRecord, content: Callable[[str], bytes]) -> list[str]:
     assert file.before is not None
-    with jail.open_parent(exact(file.path), "write", make_parents=True, follow=False) as spot:
-        now, mode = digest_at(spot.folder, spot.name)
+    with jail.open_parent(exact(file.path), "write", make_parents=True, follow=False) as parent:
+        now, mode = digest_at(parent.folder, parent.name)
         if now == file.before and mode == file.before_mode:
             return []
         if now not in (None, file.after, file.before):
             return [f"{shown(file.path)} was changed since and is left as it is."]
-        staged = stage(spot.folder, content(file.before), like=spot.lstat(), mode=file.before_mode)
-        place(staged, spot.folder, spot.name)
+        staged = stage(parent.folder, content(file.before), like=parent.lstat(), mode=file.before_mode)
+        place(staged, parent.folder, parent.name)
     return []
 
 
@@ -537,8 +537,8 @@ def _keep(folder_cache: FolderCache, blobs: Blobs, step: _Step) -> None:
     if change.before is not None and record.before is not None and there is not None:
         # Only a file that will be replaced and has no other name becomes ours alone by that.
         if len(change.before) >= LINK_FROM_BYTES and there.st_nlink == 1 and stat.S_ISREG(there.st_mode):
-            with folder_cache.find_parent(change.path, "delete") as aim:
-                step.linked = blobs.link(record.before, aim.folder, aim.name)
+            with folder_cache.find_parent(change.path, "delete") as parent:
+                step.linked = blobs.link(record.before, parent.folder, parent.name)
         if not step.linked:
             blobs.put(change.before, record.before)
     if change.after is not None and record.after is not None:
@@ -632,11 +632,11 @@ def _stage(work: _Work) -> None:
 
 def _stage_one(folder_cache: FolderCache, step: _Step, *, sync: bool) -> int | None:
     assert step.change.after is not None
-    with folder_cache.open_parent(step.goal, "write", make_parents=True) as spot:
+    with folder_cache.open_parent(step.goal, "write", make_parents=True) as parent:
         like = step.there if step.there is not None and stat.S_ISREG(step.there.st_mode) else None
         staged = stage(
-            spot.folder, step.change.after, like=like, mode=step.mode, name=step.record.temporary, sync=sync,
-            copy_from=spot.name if step.change.kind == "modify" else None,
+            parent.folder, step.change.after, like=like, mode=step.mode, name=step.record.temporary, sync=sync,
+            copy_from=parent.name if step.change.kind == "modify" else None,
         )  # fmt: skip
         return staged.descriptor
 
@@ -647,12 +647,12 @@ def _place(work: _Work) -> None:
     for step in work.steps:
         if step.change.after is None:
             continue
-        with work.held.open_parent(step.goal, "write") as spot:
+        with work.held.open_parent(step.goal, "write") as parent:
             expected = None if step.change.moved_to is not None else step.there
-            if not _unchanged(spot.lstat(), expected):
+            if not _unchanged(parent.lstat(), expected):
                 raise conflict_error(step.change)
-            place(StagedFile(spot.folder, step.record.temporary), spot.folder, spot.name, sync=alone)
-            folders[os.path.dirname(spot.target)] = None
+            place(StagedFile(parent.folder, step.record.temporary), parent.folder, parent.name, sync=alone)
+            folders[os.path.dirname(parent.target)] = None
         work.checkpoint("placed")
     if not alone:
         _sync_folders(work.held, folders)
@@ -662,9 +662,9 @@ def _sync_folders(folder_cache: FolderCache, folders: Iterable[str]) -> None:
     for folder in folders:
         with (
             suppress(ToolError, OSError),
-            folder_cache.find_parent(f"{folder}/-" if folder else "-", "write") as aim,
+            folder_cache.find_parent(f"{folder}/-" if folder else "-", "write") as parent,
         ):
-            sync_folder(aim.folder)
+            sync_folder(parent.folder)
 
 
 def _unchanged(now: os.stat_result | None, then: os.stat_result | None) -> bool:
@@ -678,10 +678,10 @@ def _remove(work: _Work) -> None:
     for step in work.steps:
         if step.change.kind not in ("delete", "move"):
             continue
-        with work.held.open_parent(step.change.path, "delete") as spot:
-            if not _unchanged(spot.lstat(), step.there):
+        with work.held.open_parent(step.change.path, "delete") as parent:
+            if not _unchanged(parent.lstat(), step.there):
                 raise conflict_error(step.change)
-            os.unlink(spot.name, dir_fd=spot.folder)
-            folders[os.path.dirname(spot.target)] = None
+            os.unlink(parent.name, dir_fd=parent.folder)
+            folders[os.path.dirname(parent.target)] = None
         work.checkpoint("removed")
     _sync_folders(work.held, folders)

@@ -48,7 +48,7 @@ class DirfdPath:
     """A place in an open folder: where a file is or will be.
 
     Attributes:
-        folder: descriptor of the folder, closed by whoever got the Spot.
+        folder: descriptor of the folder, closed by whoever got it.
         name: the last component.
         target: as effects name it: workspace-relative, or absolute outside.
         path: the same as an absolute path.
@@ -69,7 +69,7 @@ class DirfdPath:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPath:
-    """As Spot, for looking: `missing` names the folders between `folder` and the name that are not there."""
+    """As DirfdPath, for looking: `missing` names the folders between `folder` and the name that are not there."""
 
     folder: int
     name: str
@@ -88,13 +88,13 @@ class PathOpener:
 
     Args:
         roots: the folders that may be used.
-        permits: what is refused within them.
+        rules: what is refused within them.
         simple: nothing is masked or denied, so that a folder need not be asked about.
     """
 
-    def __init__(self, roots: Roots, permits: AccessRules, *, simple: bool) -> None:
+    def __init__(self, roots: Roots, rules: AccessRules, *, simple: bool) -> None:
         self._roots = roots
-        self._permits = permits
+        self._rules = rules
         self._simple = simple
 
     def open(self, path: str, flags: int, *, noun: str = "File") -> int:
@@ -115,7 +115,7 @@ class PathOpener:
         if self._simple:
             return descriptor
         try:
-            self._permits.authorise("read", self.real_path(descriptor, path), path)
+            self._rules.authorise("read", self.real_path(descriptor, path), path)
         except BaseException:
             os.close(descriptor)
             raise
@@ -132,7 +132,7 @@ class PathOpener:
             raise no_regular_file(mode, path)
 
     def find_parent(self, path: str, access: Access, follow: bool, missing_ok: bool) -> PlannedPath:
-        """The place that a path names, asked about; the caller closes its folder (see Jail.spot, Jail.aim)."""
+        """The place that a path names, asked about; the caller closes its folder (see Jail.open_parent, Jail.find_parent)."""
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a file.")
         root, relative = self._roots.relative(path)
@@ -148,7 +148,7 @@ class PathOpener:
         try:
             absolute = os.path.join(self.real_path(folder, path), *missing, name)
             if not (follow and not missing and is_link(folder, name)):
-                self._permits.authorise(access, absolute, path)
+                self._rules.authorise(access, absolute, path)
                 return PlannedPath(folder, name, self._roots.target(absolute), absolute, tuple(missing))
             real = os.path.realpath(absolute)
             if self._roots.root_of(real) is None:
@@ -186,7 +186,7 @@ class PathOpener:
             names = os.listdir(descriptor)
             if not self._simple:
                 base = self.real_path(descriptor, path)
-                names = [name for name in names if self._permits.visible(os.path.join(base, name))]
+                names = [name for name in names if self._rules.visible(os.path.join(base, name))]
         except OSError as error:
             raise from_os_error(error, path, noun="Directory") from None
         finally:
@@ -194,7 +194,7 @@ class PathOpener:
         return names
 
     def missing(self, path: str, noun: str = "File") -> NotFound:
-        """NotFound for `path`, with the twin's name where one is there."""
+        """NotFound for `path`, with the other spelling's name where one is there."""
         folder, _, name = path.rstrip("/").rpartition("/")
         try:
             other = case_variant(
@@ -245,12 +245,12 @@ class Jail:
 
     Args:
         root: the workspace; must exist.
-        allowed_dirs: further folders for reading and writing (ledger X-44).
+        allowed_dirs: further folders for reading and writing.
         read_only_dirs: further folders for reading; one inside the workspace makes it read-only.
         protected: names that are never changed, at any depth (see names.PROTECTED).
         full_access: the whole file system is allowed; protected and masked names still hold.
         masked: absolute folders and files that are neither read nor changed nor listed.
-        deny: asked at each open with access and canonical target (decisions 4).
+        deny: asked at each open with access and canonical target.
         home: what a leading `~` means; None = the password database's entry.
         opener: how paths are opened; the best that this system has by default.
         read_limit_bytes: largest file that is read whole.
@@ -282,12 +282,12 @@ class Jail:
         )
         # A mask that no allowed folder holds or lies in can never be met; without any, nobody need ask.
         hidden = tuple(real for real in map(os.path.realpath, _texts(masked)) if self._roots.concerns(real))
-        self._permits = AccessRules(self._roots, ProtectedNames(protected), hidden, deny)
+        self._rules = AccessRules(self._roots, ProtectedNames(protected), hidden, deny)
         self._limit = read_limit_bytes
         self._full = full_access
         # With nothing to ask about, a read is an open, a stat, a read and a close.
-        self._simple = self._permits.all_readable and not full_access
-        self._reach = PathOpener(self._roots, self._permits, simple=self._simple)
+        self._simple = self._rules.all_readable and not full_access
+        self._opener = PathOpener(self._roots, self._rules, simple=self._simple)
 
     # ------------------------------------------------------------------ the surface
 
@@ -323,17 +323,19 @@ class Jail:
             raise InvalidArguments(
                 f"What is written to a file is bytes, not {format_value(data)}.", hint="Encode the text."
             )
-        with self.open_parent(path, "write", make_parents=True) as spot:
-            before = spot.lstat()
+        with self.open_parent(path, "write", make_parents=True) as parent:
+            before = parent.lstat()
             check_replaceable(before, path)
             if before is None:
-                check_new(spot.folder, spot.name, path)
+                check_new(parent.folder, parent.name, path)
             try:
-                place(stage(spot.folder, data, like=before, copy_from=spot.name), spot.folder, spot.name)
+                place(
+                    stage(parent.folder, data, like=before, copy_from=parent.name), parent.folder, parent.name
+                )
             except OSError as error:
                 raise from_os_error(error, path) from None
             links = before.st_nlink if before is not None else 1
-            return WriteResult(spot.target, before is None, hard_link_warning(spot.target, links))
+            return WriteResult(parent.target, before is None, hard_link_warning(parent.target, links))
 
     def delete(self, path: str | os.PathLike[str]) -> None:
         """Remove one file, or one symbolic link (never what it points to).
@@ -342,14 +344,14 @@ class Jail:
             As write_bytes; Unsupported for a folder.
         """
         path = path_text(path)
-        with self.open_parent(path, "delete", follow=False) as spot:
-            there = spot.lstat()
+        with self.open_parent(path, "delete", follow=False) as parent:
+            there = parent.lstat()
             if there is None:
-                raise self._reach.missing(path)
+                raise self._opener.missing(path)
             if stat.S_ISDIR(there.st_mode):
                 raise is_folder(path)
             try:
-                os.unlink(spot.name, dir_fd=spot.folder)
+                os.unlink(parent.name, dir_fd=parent.folder)
             except OSError as error:
                 raise from_os_error(error, path) from None
 
@@ -363,17 +365,17 @@ class Jail:
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a folder.")
         if not path.strip("/. "):
-            os.close(self._reach.open_folder(path))
+            os.close(self._opener.open_folder(path))
             return
-        with self.open_parent(path.rstrip("/"), "write", make_parents=True) as spot:
-            there = spot.lstat()
+        with self.open_parent(path.rstrip("/"), "write", make_parents=True) as parent:
+            there = parent.lstat()
             if there is not None and not stat.S_ISDIR(there.st_mode):
                 raise Conflict(f"{shown(path)} is a file.", hint="Choose another name.")
             if there is None:
-                self._permits.refuse_protected(spot.target, path, is_dir=True)
-                check_new_name(spot.name, path)
+                self._rules.refuse_protected(parent.target, path, is_dir=True)
+                check_new_name(parent.name, path)
                 try:
-                    os.mkdir(spot.name, 0o777, dir_fd=spot.folder)
+                    os.mkdir(parent.name, 0o777, dir_fd=parent.folder)
                 except FileExistsError:
                     pass
                 except OSError as error:
@@ -387,7 +389,7 @@ class Jail:
             Unsupported: it is no folder.
         """
         path = path_text(path)
-        names = self._reach.names(path)
+        names = self._opener.names(path)
         return sorted(as_text(name) for name in names)
 
     def glob(self, pattern: str) -> list[str]:
@@ -419,7 +421,7 @@ class Jail:
 
     @property
     def identity(self) -> tuple[int, int, str]:
-        """Device, inode and real path: what makes this workspace this one (decisions 7)."""
+        """Device, inode and real path: what makes this workspace this one."""
         there = os.fstat(self._roots.workspace.descriptor)
         return there.st_dev, there.st_ino, self._roots.workspace.path
 
@@ -432,14 +434,14 @@ class Jail:
         if not path.strip():
             raise InvalidArguments("The path is empty.", hint="Name a file.")
         if self._full:
-            self._reach.refuse_special(path)
-        descriptor = self._reach.open(path, READ_FLAGS)
+            self._opener.refuse_special(path)
+        descriptor = self._opener.open(path, READ_FLAGS)
         try:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
                 raise no_regular_file(mode, path)
             if not self._simple:
-                self._permits.authorise("read", self._reach.real_path(descriptor, path), path)
+                self._rules.authorise("read", self._opener.real_path(descriptor, path), path)
         except BaseException:
             os.close(descriptor)
             raise
@@ -460,25 +462,25 @@ class Jail:
         Raises:
             NotFound: a folder is missing and `make_parents` is False.
         """
-        aim = self._reach.find_parent(path, access, follow, make_parents)
-        folder = self._reach.make(aim.folder, aim.missing, path)
+        parent = self._opener.find_parent(path, access, follow, make_parents)
+        folder = self._opener.make(parent.folder, parent.missing, path)
         try:
-            yield DirfdPath(folder, aim.name, aim.target, aim.path)
+            yield DirfdPath(folder, parent.name, parent.target, parent.path)
         finally:
             os.close(folder)
 
     @contextmanager
     def find_parent(self, path: str, access: Access, *, follow: bool = True) -> Generator[PlannedPath]:
-        """As `spot`, but nothing is made: folders that are missing are named."""
-        aim = self._reach.find_parent(path, access, follow, missing_ok=True)
+        """As `open_parent`, but nothing is made: folders that are missing are named."""
+        parent = self._opener.find_parent(path, access, follow, missing_ok=True)
         try:
-            yield aim
+            yield parent
         finally:
-            os.close(aim.folder)
+            os.close(parent.folder)
 
     def authorise(self, access: Access, absolute: str, path: str) -> None:
         """Refuse a canonical place that this jail keeps closed; for places reached before."""
-        self._permits.authorise(access, absolute, path)
+        self._rules.authorise(access, absolute, path)
 
     def target(self, absolute: str) -> str:
         """An absolute real path as effects name it: workspace-relative inside, else absolute."""
@@ -487,34 +489,34 @@ class Jail:
     def inside(self, absolute: str, *, write: bool) -> bool:
         """Whether a real path lies in a folder that is allowed for this access."""
         root = self._roots.root_of(absolute)
-        return root is not None and (root.writable or not write) and not self._permits.is_masked(absolute)
+        return root is not None and (root.writable or not write) and not self._rules.is_masked(absolute)
 
     def readable(self, target: str) -> bool:
         """Whether a target (as effects name it) may be opened or listed: not masked, not denied."""
-        return self._simple or self._permits.visible(os.path.join(self._roots.workspace.path, target))
+        return self._simple or self._rules.visible(os.path.join(self._roots.workspace.path, target))
 
     def check_readable(self, path: str, *, folder: bool) -> str:
         """The real path of a folder (or of a folder or file) that may be read; refuses as `list` does."""
         flags, noun = (FOLDER_FLAGS, "Directory") if folder else (LOOK_FLAGS, "File")
-        descriptor = self._reach.open(path, flags, noun=noun)
+        descriptor = self._opener.open(path, flags, noun=noun)
         try:
-            real = self._reach.real_path(descriptor, path)
-            self._permits.authorise("read", real, path)
+            real = self._opener.real_path(descriptor, path)
+            self._rules.authorise("read", real, path)
             return real
         finally:
             os.close(descriptor)
 
     def all_readable_below(self, real: str) -> bool:
         """Whether nothing in a readable folder is masked or denied, so that walkers need not ask."""
-        return self._permits.all_readable_below(real)
+        return self._rules.all_readable_below(real)
 
     def missing(self, path: str) -> NotFound:
-        """See Reach."""
-        return self._reach.missing(path)
+        """See PathOpener."""
+        return self._opener.missing(path)
 
     def real_path(self, fd: int, path: str) -> str:
-        """See Reach."""
-        return self._reach.real_path(fd, path)
+        """See PathOpener."""
+        return self._opener.real_path(fd, path)
 
     def locate(self, path: str) -> str:
         """The real path that `path` names, as far as it exists; for naming, never for opening.
@@ -542,7 +544,7 @@ class Jail:
                         seen += 1
                         if seen > _LIST_LIMIT:
                             return
-                        if not self._simple and not self._permits.visible(
+                        if not self._simple and not self._rules.visible(
                             f"{self._roots.workspace.path}/{path}"
                         ):
                             continue

@@ -490,7 +490,7 @@ class Journal:
         return freed
 
     def purge(self) -> int:
-        """Drop every entry and content (decisions 17); returns bytes freed. Call it under the lock."""
+        """Drop every entry and content; returns bytes freed. Call it under the lock."""
         for index in self.snapshots.glob("*.json"):
             index.unlink()
         return self._keep(self.entries(), [])

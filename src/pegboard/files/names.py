@@ -167,7 +167,7 @@ _ESCAPED: Final = re.compile(r"\\x(?!00)([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U(000[0
 
 
 def from_text(path: str) -> str:
-    """The path whose bytes `as_text` wrote as `\\xNN`, and whose signs `visible` escaped (case search-18)."""
+    """The path whose bytes `as_text` wrote as `\\xNN`, and whose signs `visible` escaped."""
     if "\\" not in path:
         return path
     raw = _ESCAPED.sub(_unescaped, path)

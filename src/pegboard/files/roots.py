@@ -60,7 +60,7 @@ class Roots:
         opener: Opener,
     ) -> None:
         self._opener = opener
-        self._given = os.path.abspath(workspace)
+        self._as_named = os.path.abspath(workspace)
         self._home = home
         descriptors: list[int] = []
         self._finalizer = weakref.finalize(self, _close_all, descriptors)
@@ -151,8 +151,8 @@ class Roots:
         if path[:1] not in ("/", "~"):
             return self.workspace, path
         absolute = "/" + self.absolute(path).lstrip("/")
-        if absolute == self._given or is_beneath(absolute, self._given):
-            return self.workspace, absolute[len(self._given.rstrip("/")) + 1 :]
+        if absolute == self._as_named or is_beneath(absolute, self._as_named):
+            return self.workspace, absolute[len(self._as_named.rstrip("/")) + 1 :]
         root = self.root_of(absolute)
         if root is None:
             return self.by_real_path(absolute, path)
@@ -376,7 +376,7 @@ def hard_link_warning(target: str, links: int) -> tuple[str, ...]:
 
 
 def hard_link_note(links: int) -> tuple[str, ...]:
-    """What to say about a file with `links` names that is read (docs/decisions/0321)."""
+    """What to say about a file with `links` names that is read."""
     if links < 2:
         return ()
     return (f"this file has {links} names (hard link); others may lie outside the workspace",)

@@ -19,9 +19,9 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
-from pegboard.core.errors import InvalidArguments, NotFound, TimedOut, ToolError, Unsupported
+from pegboard.core.errors import InvalidArguments, NotFound, TimedOut, ToolError, Unavailable, Unsupported
 from pegboard.core.secrets.clip import clip
 from pegboard.files.globs import NameFilter
 from pegboard.files.regex import Expression, literal_expression, parse_expression, whole_words
@@ -356,8 +356,8 @@ class _Search:
                 pending = pending + b"\n" if record is None else b""
                 if record is not None:
                     yield record
-            if stated := re.search(rb"^(\d+) files searched$", pending, re.MULTILINE):
-                report.searched = int(stated[1])
+            if total := re.search(rb"^(\d+) files searched$", pending, re.MULTILINE):
+                report.searched = int(total[1])
             status = child.wait()
             _read_complaints(child.complaints(), report.skipped)
         if status < 0 or (status > 1 and not report.skipped.counts):
@@ -552,14 +552,14 @@ class _Child:
         self, command: Sequence[str], *, cwd: int, stdin: bytes = b"", pass_fds: Sequence[int] = ()
     ) -> None:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
-        with tempfile.TemporaryFile() as told:
-            told.write(stdin)
-            told.seek(0)
+        with tempfile.TemporaryFile() as request:
+            request.write(stdin)
+            request.seek(0)
             self._child = subprocess.Popen(
                 command,
                 # The folder is pinned: a rename or link swapped in later does not move the search.
                 cwd=f"/proc/self/fd/{cwd}",
-                stdin=told,
+                stdin=request,
                 stdout=subprocess.PIPE,
                 stderr=self._complaints,
                 env={"LC_ALL": "C.UTF-8"},
@@ -781,31 +781,33 @@ def _scan_in_child(job: ScanJob, found: _Hits, deadline: float) -> Generator[tup
 
     Raises:
         TimedOut: the deadline passed.
+        Unavailable: the child broke down.
     """
     import pegboard
 
     home = str(Path(pegboard.__file__).parents[1])
     start = f"import sys; sys.path.insert(0, {home!r}); from pegboard.files.search import scan_child; scan_child()"
     for _ in range(_SLOW_FILES):
-        told = json.dumps(
+        request = json.dumps(
             {**asdict(job), "path": [path for path in sys.path if os.path.isabs(path)]}
         ).encode()
         command = [sys.executable, "-I", "-S", "-c", start]
         at = ""
-        with _Child(command, cwd=job.folder, stdin=told, pass_fds=(job.folder,)) as child:
+        with _Child(command, cwd=job.folder, stdin=request, pass_fds=(job.folder,)) as child:
             for line in child.lines(deadline):
-                row = json.loads(line)
-                match row:
-                    case ["at", str(path)]:
-                        at = path
-                    case ["end", int(searched), skipped]:
-                        found.searched = searched
-                        for noun, why, count, examples in cast("list[Any]", skipped):
-                            found.skipped.counts[(noun, why)] = count
-                            found.skipped.examples[(noun, why)] = examples
-                        return
-                    case _:
-                        yield row[0], [(number, column) for number, column in row[1]]
+                row: list[Any] = json.loads(line)
+                if row[0] == "at":
+                    at = row[1]
+                elif row[0] == "hits":
+                    yield row[1], [(number, column) for number, column in row[2]]
+                else:
+                    found.searched = row[1]
+                    for noun, why, count, examples in row[2]:
+                        found.skipped.counts[(noun, why)] = count
+                        found.skipped.examples[(noun, why)] = examples
+                    return
+            if child.wait() != -signal.SIGPROF:
+                raise Unavailable("the search ended by itself before it was done", hint="Try again.")
         found.skipped.add("file", "given up, the pattern backtracks too long on it", at)
         job = replace(job, after=at)
     found.skipped.add("search", "ended early, the pattern backtracks too long", job.after or "")
@@ -814,12 +816,12 @@ def _scan_in_child(job: ScanJob, found: _Hits, deadline: float) -> Generator[tup
 def scan_child() -> None:
     """The child: a job as JSON on stdin, one JSON list a line on stdout.
 
-    `["at", path]` before each file, `[path, hits]` where it has any, at last `["end", searched, skipped]`.
+    `["at", path]` before each file, `["hits", path, hits]` where it has any, at last `["end", searched, skipped]`.
     """
-    told: dict[str, Any] = json.load(sys.stdin)
+    job: dict[str, Any] = json.load(sys.stdin)
     # For what guesses encodings; this process was started without site-packages, since that is faster.
-    sys.path.extend(told.pop("path"))
-    told["expression"] = Expression(**told["expression"])
+    sys.path.extend(job.pop("path"))
+    job["expression"] = Expression(**job["expression"])
     found = _Hits()
     out = sys.stdout
 
@@ -829,10 +831,10 @@ def scan_child() -> None:
         # The default action of SIGPROF ends us: `re` looks at handlers too seldom to be interrupted by one.
         signal.setitimer(signal.ITIMER_PROF, _SLOW_FILE_S)
 
-    for path, hits in scan(ScanJob(**told), found, deadline=float("inf"), on_file=begin):
+    for path, hits in scan(ScanJob(**job), found, deadline=float("inf"), on_file=begin):
         signal.setitimer(signal.ITIMER_PROF, 0)
         if hits:
-            out.write(json.dumps([path, hits]) + "\n")
+            out.write(json.dumps(["hits", path, hits]) + "\n")
     skipped = [[*key, count, found.skipped.examples[key]] for key, count in found.skipped.counts.items()]
     out.write(json.dumps(["end", found.searched, skipped]) + "\n")
     out.flush()

@@ -290,8 +290,8 @@ def _now(plan: _Plan, path: str) -> _Now:
     if path not in plan.files:
         seen = None
         # A folder in the file's place, or a file in its folder's: the commit finds out whether it goes.
-        with suppress(Unsupported, Conflict), plan.held.find_parent(path, "write") as aim:
-            seen = None if aim.missing else read_entry(aim.folder, aim.name, path)
+        with suppress(Unsupported, Conflict), plan.held.find_parent(path, "write") as parent:
+            seen = None if parent.missing else read_entry(parent.folder, parent.name, path)
         if seen is None:
             plan.files[path] = _Now(None, None, None, None)
         else:

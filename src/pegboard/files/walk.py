@@ -182,7 +182,7 @@ def _with(
 def read_ignore_at(folder_fd: int, relative: str) -> str | None:
     """Text of an ignore file below an open folder, None where it is missing or no regular file.
 
-    One that is itself a link is read through it, as ripgrep does and git does not (decision 0040).
+    One that is itself a link is read through it, as ripgrep does and git does not.
     """
     try:
         # Looked at first: a pipe's writer would take an opening for a reader.

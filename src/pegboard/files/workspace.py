@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import stat
 from collections import OrderedDict
@@ -113,7 +114,7 @@ class ReadState:
             return
         if seen.sha256:
             # The digest decides: a file that was only touched holds what was seen.
-            if len(now) == seen.size and sha256(now) == seen.sha256:
+            if len(now) == seen.size and hashlib.sha256(now).hexdigest() == seen.sha256:
                 return
         elif len(now) == seen.size:
             return
@@ -146,7 +147,7 @@ _INLINE_BYTES: Final = 1 << 20
 
 
 class Workspace:
-    """The files of one folder (ledger N-31..N-33, X-44), safe to share between sessions.
+    """The files of one folder, safe to share between sessions.
 
     Args:
         root: the workspace; must exist.
@@ -255,7 +256,7 @@ class Workspace:
         return data
 
     async def read_slice(self, path: str, *, offset: int = 1, limit: int | None = None) -> Slice:
-        """See Files; remembers for the session what it has seen (ledger K-37)."""
+        """See Files; remembers for the session what it has seen."""
         from pegboard.files.text import read_slice
 
         descriptor = self.jail.open_read(path)
@@ -275,7 +276,7 @@ class Workspace:
             os.close(descriptor)
             raise
         found, content = read() if there.st_size <= _INLINE_BYTES else await _in_thread(read)
-        if content is not None and sha256(content) != found.sha256:
+        if content is not None and hashlib.sha256(content).hexdigest() != found.sha256:
             content = None  # written to in between
         lines = found.first, found.last
         seen = self.read_state.get(_session(), target)
@@ -354,17 +355,17 @@ class Workspace:
         )
 
     def denied(self, target: str) -> bool:
-        """Whether a file must be neither opened nor listed (decisions 4)."""
+        """Whether a file must be neither opened nor listed."""
         return not self.jail.readable(target)
 
     def already_shown(self, path: str, *, offset: int, last: int) -> bool:
-        """Whether this session was shown these lines and the file is still the same (ledger K-37)."""
+        """Whether this session was shown these lines and the file is still the same."""
         try:
             target = self.jail.target(self.jail.locate(path))
             seen = self.read_state.get(_session(), target)
             if seen is None or not seen.sha256 or (offset, last) not in seen.shown:
                 return False
-            return sha256(self.jail.read_bytes(path)) == seen.sha256
+            return hashlib.sha256(self.jail.read_bytes(path)).hexdigest() == seen.sha256
         except ToolError:
             return False
 
@@ -372,7 +373,12 @@ class Workspace:
         """The model was shown this file whole in another form (an image, a document)."""
         target = self.jail.target(self.jail.locate(path))
         self.read_state.note(
-            _session(), target, digest=sha256(data), size=len(data), mtime_ns=0, content=data
+            _session(),
+            target,
+            digest=hashlib.sha256(data).hexdigest(),
+            size=len(data),
+            mtime_ns=0,
+            content=data,
         )
 
     # ------------------------------------------------------------------ the Files port: changing
@@ -414,7 +420,7 @@ class Workspace:
                 self.read_state.note(
                     session,
                     change.moved_to or change.path,
-                    digest=change.after_sha256 or sha256(change.after),
+                    digest=change.after_sha256 or hashlib.sha256(change.after).hexdigest(),
                     size=len(change.after),
                     mtime_ns=0,
                     content=change.after,
@@ -468,7 +474,7 @@ class Workspace:
 
 
 def _as_text(found: DirectoryListing) -> DirectoryListing:
-    """Names that are no UTF-8 in the spelling that `read_file` takes back (case search-18)."""
+    """Names that are no UTF-8 in the spelling that `read_file` takes back."""
     return replace(
         found,
         entries=tuple([e if e.path.isascii() else replace(e, path=as_text(e.path)) for e in found.entries]),

@@ -178,7 +178,7 @@ class Runs:
                 if hasattr(opened, "skip"):
                     opened.skip(fold(events).turns)  # A script has no memory of the turns that it gave.
                 log = self._history.log(row.stream, run=row.id)
-                stream = agent.resume(
+                stream = agent.resume_events(
                     row.id,
                     events,
                     recorder=log,

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Final
 
 THRESHOLD: Final = 0.5
-"""A fragment is shown when its similarity is greater (ledger N-41)."""
+"""A fragment is shown when its similarity is greater."""
 
 _MAX_ANCHORS: Final = 48
 _SCAN_BUDGET: Final = 48_000_000

@@ -256,7 +256,7 @@ class DecodedText:
 
 
 def detect(data: bytes) -> Encoding:
-    """How these bytes stand for text: mark, UTF-8, charset-normalizer, cp1252 (DESIGN 6).
+    """How these bytes stand for text: mark, UTF-8, charset-normalizer, cp1252.
 
     UTF-8 is strict, or nearly so (`damage.is_damaged_utf8`).
 

@@ -415,7 +415,7 @@ STRICT: Final = PatchRules()
 """All or none, nothing replaced unsaid, no place chosen by chance."""
 
 CODEX: Final = PatchRules(overwrite=True, first_match=True, partial=True)
-"""As the program that the Begin/End form comes from does it (docs/decisions/0030)."""
+"""As the program that the Begin/End form comes from does it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

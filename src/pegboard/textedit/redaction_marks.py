@@ -1,4 +1,4 @@
-"""Redaction marks: what stands in place of a secret in everything that a model sees (decisions 16)."""
+"""Redaction marks: what stands in place of a secret in everything that a model sees."""
 
 from __future__ import annotations
 

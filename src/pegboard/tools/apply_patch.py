@@ -44,7 +44,7 @@ async def _plan(files: Files, patch: str, overwrite: bool | None) -> Plan:
 async def _asking(files: Files, effects: Sequence[Effect], replaced: Sequence[str]) -> tuple[Effect, ...]:
     """The effects, those asking that put a file in place of one which the patch does not speak of.
 
-    `Add File` on a file that exists may be a slip as well as a wish (docs/decisions/0030).
+    `Add File` on a file that exists may be a slip as well as a wish.
     """
     targets = {(await files.resolve(path, write=True)).target: path for path in replaced}
     return tuple(

@@ -146,7 +146,7 @@ async def attack(folder: Path, backend: str, image: str | None = None) -> dict[s
 
 def _command_line(process: str) -> str:
     try:
-        return Path("/proc", process, "cmdline").read_text()
+        return Path("/proc", process, "cmdline").read_text(errors="replace")
     except OSError:
         return ""
 
