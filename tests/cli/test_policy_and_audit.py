@@ -155,7 +155,7 @@ TAMPERING = [
     ("DELETE FROM entries WHERE seq=1", "records 1 to 1 are missing"),
     ("DELETE FROM entries WHERE seq>5", "its tail was cut off"),
     ("DELETE FROM entries", "its tail was cut off"),
-    ("DELETE FROM entries; DELETE FROM payloads; DELETE FROM runs", "its tail was cut off"),
+    ("DELETE FROM entries; DELETE FROM payloads; DELETE FROM kept", "its tail was cut off"),
     ("UPDATE entries SET seq=seq+1000 WHERE seq IN (2,3); UPDATE entries SET seq=2 WHERE seq=1003; "
      "UPDATE entries SET seq=3 WHERE seq=1002", "record 2: it was changed, moved"),
     ("UPDATE entries SET mac=(SELECT mac FROM entries WHERE seq=2) WHERE seq=4", "record 4: it was changed"),
