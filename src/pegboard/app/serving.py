@@ -1,12 +1,12 @@
-"""Serving: a kit of the App for clients of ours: one record a client, files and artifacts as resources, skills as prompts."""
+"""Serving: tools of an App for MCP clients: a record for each, files and artifacts as resources, skills as prompts."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.executor import Executor
 from pegboard.core.call.call import new_id
@@ -17,7 +17,7 @@ from pegboard.core.events import Event, RunFinished, RunStarted
 from pegboard.core.policy.rules import Situation
 from pegboard.core.secrets.clip import clip
 from pegboard.core.toolkit import Toolkit, ToolSource
-from pegboard.mcp.prompts import Prompts, Resources
+from pegboard.mcp.prompts import Prompt, Prompts, Resources, TextPrompts
 from pegboard.mcp.request_context import current_request
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
 from pegboard.ports.artifacts import Artifacts, Version
@@ -27,6 +27,7 @@ from pegboard.store.logs import SessionLog
 
 if TYPE_CHECKING:
     from pegboard.app.app import App
+    from pegboard.interop.skills import Skill, Skills
 
 MAX_RESOURCE: int = 1_000_000
 _LISTED = 1_000
@@ -42,8 +43,8 @@ class ClientLogs:
 
     def record(self, event: Event) -> None:
         """See Recorder."""
-        exchange = current_request()
-        self._log(exchange.peer.session if exchange is not None else "mcp").record(event)
+        request = current_request()
+        self._log(request.peer.session if request is not None else "mcp").record(event)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """See Recorder."""
@@ -75,12 +76,12 @@ class ServedToolkit:
     """What is served to clients.
 
     Attributes:
-        door: the executor over the kit.
+        executor: carries out their calls.
         resources: the workspace's files and each client's own artifacts; None where the kit has neither.
         prompts: skills; None without any.
     """
 
-    door: Executor
+    executor: Executor
     resources: SchemeResources | None
     prompts: Prompts | None
 
@@ -105,8 +106,8 @@ async def serve_toolkit(
     try:
         async with app.executor(
             interaction, session="mcp", toolkit=toolkit, recorder=logs, sources=sources
-        ) as door:
-            yield ServedToolkit(door=door, resources=_resources(door), prompts=prompts)
+        ) as executor:
+            yield ServedToolkit(executor=executor, resources=_resources(executor), prompts=prompts)
     finally:
         logs.close()
 
@@ -118,7 +119,6 @@ def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
         raise ConfigError(f"no skills folder at {', '.join(missing)}")
     if not folders and app.skills is None:
         return None
-    from pegboard.app.skill_prompts import SkillPrompts
     from pegboard.interop.skills import Skills
 
     # What is broken from the start is a mistake to tell; what breaks later is only left out.
@@ -145,7 +145,7 @@ class _ClientArtifacts:
     """Artifacts of the session of the client that asks: resources are read outside of any call."""
 
     def __init__(self, executor: Executor, artifacts: Artifacts) -> None:
-        self._door = executor
+        self._executor = executor
         self._artifacts = artifacts
 
     async def list(self) -> Sequence[Version]:
@@ -160,9 +160,9 @@ class _ClientArtifacts:
 
     @contextmanager
     def _session(self) -> Generator[None]:
-        exchange = current_request()
-        session = "mcp" if exchange is None else exchange.peer.session
-        before = attach(replace(self._door.context, session=session))
+        request = current_request()
+        session = "mcp" if request is None else request.peer.session
+        before = attach(replace(self._executor.context, session=session))
         try:
             yield
         finally:
@@ -193,3 +193,41 @@ def _workspace(executor: Executor, files: Files, redact: Callable[[str], str]) -
         return [e.path for e in found.entries if e.kind == "file"]
 
     return WorkspaceResources(read, names, mark)
+
+
+class SkillPrompts:
+    """Read anew whenever asked: a skill that has changed, come or gone is so for a client too.
+
+    Args:
+        folders: each is a skill or holds skills; the first of a name counts.
+        settings: knows which of them the user has to trust, and a changed one is trusted no more; None = none.
+    """
+
+    def __init__(self, folders: Sequence[Path], settings: Skills | None) -> None:
+        self._folders = tuple(folders)
+        self._settings = settings
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """See Prompts."""
+        return await self._now().list()
+
+    async def get(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """See Prompts."""
+        return await self._now().get(name, arguments)
+
+    async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
+        """See Prompts."""
+        return ()
+
+    async def etag(self) -> Hashable:
+        """See Prompts."""
+        return tuple([(s.name, s.description, s.stamp()) for s in self._skills()])
+
+    def _skills(self) -> Sequence[Skill]:
+        from pegboard.interop.skills import there_now
+
+        found = there_now(self._folders)
+        return found if self._settings is None else [s for s in found if self._settings.trusts(s)]
+
+    def _now(self) -> TextPrompts:
+        return TextPrompts([Prompt(s.name, s.description, s.body()) for s in self._skills()])

@@ -126,8 +126,8 @@ async def _serve(
         Toolkit(kit), interaction=interaction, skills=how.skills, sources=upstream
     ) as offered:
         service = ToolServer(
-            offered.door.pipeline, offered.door.context, resources=offered.resources, prompts=offered.prompts,
-            sources=offered.door, version=__version__,
+            offered.executor.pipeline, offered.executor.context, resources=offered.resources, prompts=offered.prompts,
+            sources=offered.executor, version=__version__,
         )  # fmt: skip
         task = asyncio.current_task()
         for number in (signal.SIGTERM, signal.SIGINT):
