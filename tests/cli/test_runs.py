@@ -412,7 +412,9 @@ def test_people_read_the_same_as_text(shell: Shell, capsys: pytest.CaptureFixtur
     assert "replays exactly to its end" in text(
         lambda: replay_run(run_id, live_model=None, against=None, options=plain)
     )
-    assert "made the same calls" in text(lambda: replay_run(run_id, live_model=None, against=run_id, options=plain))
+    assert "made the same calls" in text(
+        lambda: replay_run(run_id, live_model=None, against=run_id, options=plain)
+    )
     assert "def test_run_" in text(lambda: runs("export", run_id, model=None, pytest=True, options=plain))
     assert "write_file" in text(lambda: usage("1d", options=plain))
 
