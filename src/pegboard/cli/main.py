@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import ItemsView, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -68,7 +68,7 @@ class _Commands(dict[str, Any]):
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401  That would not load it.
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> Any:
         return {name: self[name] for name in self}.items()
 
 
