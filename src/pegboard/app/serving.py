@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,18 +17,25 @@ from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
 from pegboard.core.policy.rules import Situation
 from pegboard.core.secrets.clip import clip
-from pegboard.core.toolkit import Toolkit, ToolSource
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
 from pegboard.mcp.prompts import Prompt, Prompts, Resources, TextPrompts
 from pegboard.mcp.request_context import current_request
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
+from pegboard.mcp.server import ToolServer
+from pegboard.mcp.upstream import Upstream, could_name
 from pegboard.ports.artifacts import Artifacts, Version
 from pegboard.ports.files import Files, ResolvedPath
 from pegboard.services.runtime import Interaction
 from pegboard.store.logs import SessionLog
+from pegboard.version import VERSION
 
 if TYPE_CHECKING:
     from pegboard.app.app import App
     from pegboard.interop.skills import Skill, Skills
+
+READ_ONLY = frozenset({"read", "connect"})
+"""Kinds of effect that a served tool may have by default."""
 
 MAX_RESOURCE: int = 1_000_000
 _LISTED = 1_000
@@ -71,45 +79,94 @@ class ClientLogs:
         return found[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedToolkit:
-    """What is served to clients.
-
-    Attributes:
-        executor: carries out their calls.
-        resources: the workspace's files and each client's own artifacts; None where the kit has neither.
-        prompts: skills; None without any.
-    """
-
-    executor: Executor
-    resources: SchemeResources | None
-    prompts: Prompts | None
-
-
 @asynccontextmanager
-async def serve_toolkit(
+async def serve_tools(
     app: App,
-    toolkit: Toolkit,
+    patterns: Sequence[str] = (),
     *,
-    interaction: Interaction,
+    trusted: bool = False,
+    approved: bool = False,
     skills: Sequence[Path] = (),
-    sources: Sequence[ToolSource] = (),
-) -> AsyncGenerator[ServedToolkit]:
-    """An executor over the App's workspace for a served kit, with what else its clients are offered.
+    notify: Callable[[str], None],
+) -> AsyncGenerator[ToolServer]:
+    """A server of an App's tools over its workspace, ended with the block; stdio or HTTP carries it.
+
+    Clients are offered files and artifacts as resources, and skills as prompts.
 
     Args:
-        skills: folders of skills that the owner named; those of the settings are offered too.
-        sources: what brings further tools.
+        patterns: tools that are offered although they are not read-only, those of the configured servers too.
+        trusted: clients' users may approve calls.
+        approved: everything that asks is approved.
+        skills: folders of skills; those of the settings are offered too.
+        notify: is given a sentence for each tool that is offered, and each warning.
+
+    Raises:
+        ConfigError: a pattern matches no tool, nothing is left to serve, or a folder is missing.
     """
+    from pegboard.mcp.client_approver import ClientApprover, ClientPeople
+    from pegboard.mcp.request_context import CallingClient
+
+    def on_offer(tool: Tool) -> None:
+        notify(f"offers {tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
+
+    toolkit = Toolkit(_served(app.toolkit, patterns))
+    upstream = _upstream(app, patterns, on_offer)
+    if not len(toolkit) and not upstream:
+        raise ConfigError("no tools to serve; add some with --tools PATTERN")
+    for tool in toolkit:
+        on_offer(tool)
+    interaction = Interaction(
+        approver=ClientApprover(trusted=trusted, approved=approved, waits=app.approvals),
+        people=[ClientPeople(), CallingClient()],
+        notify=notify,
+    )
     logs = ClientLogs(app)
     prompts = _prompts(app, skills)
     try:
         async with app.executor(
-            interaction, session="mcp", toolkit=toolkit, recorder=logs, sources=sources
+            interaction, session="mcp", toolkit=toolkit, recorder=logs, sources=upstream
         ) as executor:
-            yield ServedToolkit(executor=executor, resources=_resources(executor), prompts=prompts)
+            yield ToolServer(
+                executor.pipeline, executor.context, resources=_resources(executor), prompts=prompts,
+                sources=executor, version=VERSION,
+            )  # fmt: skip
     finally:
         logs.close()
+
+
+def _served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
+    """The tools that are offered: read-only ones, and those whose names a pattern names.
+
+    A plan that names no kinds in advance could do anything, so such a tool has to be named.
+    """
+    out: list[Tool] = []
+    for tool in toolkit:
+        kinds = set(tool.kinds())
+        quiet = kinds <= READ_ONLY and (bool(kinds) or (tool.plan is None and tool.effects == ()))
+        if quiet or any(fnmatchcase(tool.name, p) for p in patterns):
+            out.append(tool)
+    return out
+
+
+def _upstream(app: App, patterns: Sequence[str], on_offer: Callable[[Tool], None]) -> list[Upstream]:
+    """The configured servers of which a pattern could name a tool, none of them started.
+
+    Raises:
+        ConfigError: a pattern names no tool of ours and can name none of a server.
+    """
+    servers = app.mcp_servers() if patterns else []
+    for pattern in patterns:
+        own = any(fnmatchcase(name, pattern) for name in app.toolkit.names)
+        if not own and not any(could_name(pattern, server) for server in servers):
+            of = f", and those of the MCP servers {', '.join(s.name for s in servers)}" if servers else ""
+            raise ConfigError(
+                f"--tools {pattern!r} matches no tool; available: {', '.join(app.toolkit.names)}{of}"
+            )
+    return [
+        Upstream(server, patterns, offers=on_offer)
+        for server in servers
+        if any(could_name(pattern, server) for pattern in patterns)
+    ]
 
 
 def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
