@@ -39,6 +39,7 @@ from pegboard.store.grants import StoredGrants
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
+    from pegboard.mcp.server import ToolServer
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -415,14 +416,9 @@ class App:
         return list(opened(load_servers(self.paths, self.workspace), self.paths))
 
     def serving(
-        self,
-        toolkit: Toolkit,
-        *,
-        interaction: Interaction,
-        skills: Sequence[Path] = (),
-        sources: Sequence[Any] = (),
-    ) -> AbstractAsyncContextManager[Any]:
-        """See pegboard.app.serving."""
-        from pegboard.app.serving import serve_toolkit
+        self, patterns: Sequence[str] = (), **options: Any
+    ) -> AbstractAsyncContextManager[ToolServer]:
+        """A server of our tools for MCP clients; see `pegboard.app.serving.serve_tools`."""
+        from pegboard.app.serving import serve_tools
 
-        return serve_toolkit(self, toolkit, interaction=interaction, skills=skills, sources=sources)
+        return serve_tools(self, patterns, **options)

@@ -1,4 +1,4 @@
-"""Replanning: what the tools and rules of now make of a recorded call: arguments, effects, decision (G-03, G-08).
+"""Replanning: what the tools and rules of now make of a recorded call: arguments, effects, decision.
 
 The same stages as for a live call, up to the act: decode, plan, decide. No function runs, nobody is asked,
 nothing is written. What people answered (grants, approvals) and budgets are taken from the record.

@@ -218,6 +218,11 @@ class Runs:
                 f"it was imported from {detail[IMPORTED]}, so its calls do not run here; "
                 f"continue its conversation with: pegboard run --session {row.stream} TASK"
             )
+        if code := detail.get("code"):
+            raise BuildError(
+                f"its tools are functions of a program ({', '.join(code)}); resume it there, with "
+                f'agent.resume("{row.id}")'
+            )
         where = detail.get("workspace")
         if where and where != str(self._runtime.workspace):
             raise BuildError(f"it ran in {where}; resume it there, or with --workspace {where}")

@@ -207,7 +207,7 @@ class SessionLog:
 
 
 def write_head(path: Path, stream: str, seq: int, mac: str) -> None:
-    """Keep a stream's last number and mac in a second file (decisions 18)."""
+    """Keep a stream's last number and mac in a second file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Named by its writer: two processes may keep the head of one stream.
     fresh = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
