@@ -648,6 +648,6 @@ def test_a_current_folder_that_is_gone_is_named_with_the_way_out(workspace: Path
     for words in (["tools"], ["call", "list_dir"], ["trust"], ["mcp", "list"]):
         done = there(*words)
         assert done.returncode == 2, (words, done.stderr)
-        assert b"the current folder does not exist any more" in done.stderr, words
+        assert b"the current folder no longer exists" in done.stderr, words
         assert b"--workspace DIR" in done.stderr
     assert there("call", "list_dir", "--workspace", str(workspace)).returncode == 0

@@ -173,7 +173,8 @@ class Chat:
         """Who answers, where the data goes, and what is known of before."""
         print_note(model_line(talk.model))
         if events := talk.earlier():
-            print_note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
+            count = sum(e.type == "message.user" for e in events)
+            print_note(f"{count} earlier message{'' if count == 1 else 's'} loaded")
 
     async def _command(self, text: str, state: ChatState) -> bool:
         """Carry out a slash command; False ends the chat."""

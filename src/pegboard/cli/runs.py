@@ -176,7 +176,9 @@ async def _resume_one(app: App, row: RunRow, model: str | None, options: Options
         for call in waiting:
             print_note(f"waiting for {call.kind} {call.key}; answer with: pegboard approvals")
         return EXIT["suspended"]
-    finished = await watch(app.runs.resume(row, interaction, model=model), event_printer(app, options))
+    finished = await watch(
+        app.runs.resume(row, interaction, model=model, mode=options.mode), event_printer(app, options)
+    )
     if not options.json:
         answer = escape_controls(app.redactor.redact(finished.answer)[0])[:200]
         print_note(f"run {row.id} {finished.status}: {answer}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import shutil
@@ -109,7 +108,7 @@ class Settings:
         Raises:
             ConfigError, ModelError: there is no such model, or it cannot be fetched.
         """
-        return await asyncio.to_thread(fetch_weights, name, self._runtime.paths)
+        return await fetch_weights(name, self._runtime.paths)
 
     async def accept_server(self, name: str) -> LocalServer:
         """Use a model server of this machine from now on where no model is named.
