@@ -150,7 +150,8 @@ async def test_what_would_differ_now_is_one_readable_diff_of_effects_decisions_a
     other = await now(events, run, [sends("chat"), doubles(3)], mode="full")
 
     assert (same.diff, same.checked) == ((), 3)
-    assert changed(denied) == [
+    # Another call may end between the two: first what was, then what would be.
+    assert sorted(changed(denied), key=lambda line: line[0] == "+") == [
         "-  decision: allow, mode full",
         "-  send_note -> ok",
         "-  sent to ann",
