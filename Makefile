@@ -36,11 +36,9 @@ test-full: setup packages
 
 bench: setup
 	$(BIN)/python bench/run.py
-	$(BIN)/python bench/mcp_bars.py
-	PYTHONPATH=src $(BIN)/python bench/files_checks.py
 
 bench-peers: setup
-	$(BIN)/python bench/run.py --peers
+	$(BIN)/python bench/run.py core_bars mcp_bars
 
 conformance: setup
 	$(BIN)/python scripts/conformance.py

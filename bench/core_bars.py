@@ -1,4 +1,4 @@
-"""Part 1's own figures, each a ratio within this run: ours and its floor by turns, the least of several rounds.
+"""Importing, calling and registering, each a ratio within this run: ours and its floor by turns, the least of several rounds.
 
 python bench/core_bars.py [ROUNDS]
 
@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from agents import function_tool
+from agents.tool_context import ToolContext
 from pydantic import BaseModel, TypeAdapter, create_model
 
 from pegboard import PURE, Executor, ReadPath, Toolkit, builtin, tool
@@ -82,7 +84,7 @@ def block() -> str:
 def show(what: str, ours: float, floor: float, unit: str, most: float | None) -> None:
     """One line: the figure, its floor, the ratio, and whether it is within the bar."""
     bar = "" if most is None else f"  bar {most} x: {'met' if ours / floor <= most else 'MISSED'}"
-    print(f"{what:<52} {ours:9.2f} {unit:<3} floor {floor:9.2f}  {ours / floor:6.2f} x{bar}", flush=True)
+    print(f"{what:<60} {ours:9.2f} {unit:<3} floor {floor:9.2f}  {ours / floor:6.2f} x{bar}", flush=True)
 
 
 def by_turns(*measured: Callable[[], float]) -> list[float]:
@@ -116,7 +118,7 @@ def loading() -> None:
     )
     m, e, c, b, t, h = by_turns(model, empty, call, bare, typer, helped)
     show("import pegboard / pydantic + one BaseModel", e, m, "ms", 0.5)
-    show("import, define, call / pydantic + one BaseModel", c, m, "ms", 1.3)
+    show("import, define, call / pydantic + one BaseModel", c, m, "ms", 1.6)
     show("import, define, call / import of pydantic alone", c, b, "ms", None)
     show("pegboard --help / import typer", h, t, "ms", 1.5)
 
@@ -144,6 +146,14 @@ def calling() -> None:
     async def floor() -> str:
         return await lookup(**validate(ARGUMENTS).__dict__)
 
+    theirs = function_tool(lookup)
+
+    async def peer() -> str:
+        context: Any = ToolContext(
+            context=None, tool_name="lookup", tool_call_id="c1", tool_arguments=ARGUMENTS
+        )
+        return await theirs.on_invoke_tool(context, ARGUMENTS)
+
     @tool(effects=PURE)
     async def pure(path: str) -> str:
         """Take a path as text."""
@@ -157,14 +167,16 @@ def calling() -> None:
     with tempfile.TemporaryDirectory() as folder:
         door = Executor([tool(effects=PURE)(lookup), pure, reading, *builtin("read_file")], workspace=folder)
         path = '{"path": "a.txt"}'
-        bare, ours, plain, read = by_turns(
+        bare, invoked, ours, plain, read = by_turns(
             cpu_us(floor),
+            cpu_us(peer),
             cpu_us(lambda: door.call("lookup", ARGUMENTS)),
             cpu_us(lambda: door.call("pure", path)),
             cpu_us(lambda: door.call("reading", path)),
         )
         asyncio.run(door.aclose())
-    show("a call of five arguments (aim: 12 us) / validate, run", ours, bare, "us", None)
+    show("a call of five arguments / validate, run", ours, bare, "us", None)
+    show("a call of five arguments / openai-agents' on_invoke_tool", ours, invoked, "us", 1.0)
     show("a call with a read effect / the same without", read, plain, "us", None)
 
 
@@ -196,7 +208,7 @@ def together() -> None:
     # Each pair by itself: what comes first after a thousand threads have ended is slower than what comes second.
     mine, bare = by_turns(lambda: asyncio.run(ours(nap)), lambda: asyncio.run(floor()))
     blocking, pooled = by_turns(lambda: asyncio.run(ours(block)), lambda: asyncio.run(threads()))
-    show("1,000 async calls of 10 ms / bare gather", mine, bare, "ms", 1.3)
+    show("1,000 async calls of 10 ms / bare gather", mine, bare, "ms", 1.5)
     show("1,000 blocking calls of 50 ms / 1,024 threads", blocking, pooled, "ms", 1.3)
 
 

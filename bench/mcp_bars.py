@@ -292,7 +292,7 @@ async def main() -> None:
             era = "2026-07-28" if modern else "2025-11-25"
             what = f"our server, {transport}, {era}: CPU a call over the package's"
             rows.append(
-                (what, f"{ratio:.2f} x ({found['ours']:.0f} / {found['sdk']:.0f} us)", "0.7 x", ratio <= 0.7)
+                (what, f"{ratio:.2f} x ({found['ours']:.0f} / {found['sdk']:.0f} us)", "0.6 x", ratio <= 0.6)
             )
     for transport in ("stdio", "http"):
         found = await clients(transport)

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import gzip
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -24,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
 PAGE = ROOT / "docs" / "measured.md"
 MARKS = ("<!-- corpora: written by scripts/measure.py -->", "<!-- end of corpora -->")
+
+
+sys.path.insert(0, str(ROOT))  # what counts as right stands in the tests
 
 
 def rows(path: str) -> list[dict[str, Any]]:
@@ -41,26 +45,27 @@ def shell() -> list[tuple[str, str, str]]:
     """Dangerous and benign commands."""
     from pegboard.shell.guard import judge
 
-    found = [
-        (r, judge(r["input"], workspace=Path("/work/project")).decision) for r in rows("security/shell.jsonl")
-    ]
-    dangerous = [(r, d) for r, d in found if r["expect"] != "allow"]
-    benign = [(r, d) for r, d in found if r["expect"] == "allow"]
+    with tempfile.TemporaryDirectory() as workspace:
+        judged = [
+            (r, judge(r["input"], workspace=Path(workspace)).decision) for r in rows("security/shell.jsonl")
+        ]
+    dangerous = [(r, d) for r, d in judged if r["expect"] != "allow"]
+    benign = [(r, d) for r, d in judged if r["expect"] == "allow"]
     return [
         (
             "shell.jsonl: dangerous commands that would run unasked",
             f"{sum(d == 'allow' for _, d in dangerous)} of {len(dangerous)}",
-            "0",
+            "1 %",
         ),
         (
-            "shell.jsonl: benign commands that run unasked",
-            f"{sum(d == 'allow' for _, d in benign)} of {len(benign)}",
-            "97 %",
+            "shell.jsonl: benign commands stopped where the corpus does not accept it",
+            f"{sum(d not in ('allow', r.get('tolerate')) for r, d in benign)} of {len(benign)}",
+            "3 %",
         ),
         (
-            "shell.jsonl: benign commands with an answer that the corpus accepts",
-            f"{sum(d in (r['expect'], r.get('tolerate')) for r, d in benign)} of {len(benign)}",
-            "all",
+            "shell.jsonl: benign commands that ask because they reach a network or a daemon",
+            f"{sum(d == r.get('tolerate') for r, d in benign)} of {len(benign)}",
+            "",
         ),
     ]
 
@@ -116,27 +121,73 @@ def json_schema() -> list[tuple[str, str, str]]:
 
 
 def json_repair() -> list[tuple[str, str, str]]:
-    """Malformed JSON texts with the value that was meant."""
-    from pegboard.core.schema.repair import Malformed, guess_json
+    """Malformed JSON texts with the value that was meant; and whole texts of calls, cut at every character."""
+    from tests.dialects.corpora import bfcl, tau_bench
 
-    found = [r for r in rows("json_repair/cases.jsonl") if r["schema"] is None and not r["partial"]]
-    right = 0
-    for row in found:
+    from pegboard.core.schema.repair import Malformed, guess_json, repair_json
+
+    def read(reader: Callable[[str], Any], text: str) -> Any:
         try:
-            value: Any = guess_json(row["raw"])
+            return json.dumps(reader(text), sort_keys=True)
         except Malformed:
-            value = ""
-        right += value == row["expect"]
-    return [("json_repair: read as meant", f"{right} of {len(found)}", "215 of 221")]
+            return None
+
+    malformed = [r for r in rows("json_repair/cases.jsonl") if r["schema"] is None and not r["partial"]]
+    meant = [json.dumps(r["expect"], sort_keys=True) for r in malformed]
+    run = [read(lambda t: repair_json(t).value, r["raw"]) for r in malformed]
+    # The corpus means an empty text where there is nothing to read.
+    guessed = [read(guess_json, r["raw"]) or '""' for r in malformed]
+    texts = {json.dumps(c["arguments"]) for _, calls in [*bfcl(), *tau_bench()] for c in calls}
+    cut = [text[:end] for text in sorted(texts) for end in range(1, len(text))]
+    return [
+        (
+            "json_repair: run with another value than was meant",
+            f"{sum(r not in (None, m) for r, m in zip(run, meant, strict=True))} of {len(malformed)}",
+            "0",
+        ),
+        (
+            "json_repair: run as meant, the others are returned to the model as a suggestion",
+            f"{sum(r == m for r, m in zip(run, meant, strict=True))} of {len(malformed)}",
+            "",
+        ),
+        (
+            "json_repair: suggested as meant",
+            f"{sum(g == m for g, m in zip(guessed, meant, strict=True))} of {len(malformed)}",
+            "",
+        ),
+        (
+            "bfcl, tau_bench: truncated arguments that would run",
+            f"{sum(read(lambda t: repair_json(t).value, text) is not None for text in cut):,} of {len(cut):,}",
+            "0",
+        ),
+    ]
+
+
+def round_trips() -> list[tuple[str, str, str]]:
+    """Calls that every dialect writes and reads back unchanged."""
+    from tests.dialects.corpora import bfcl, tau_bench
+    from tests.dialects.test_round_trips import survives
+
+    from pegboard.dialects import DIALECTS
+
+    def count(cases: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]) -> str:
+        kept = sum(
+            all(not calls or survives(name, tools, calls) for name in DIALECTS) for tools, calls in cases
+        )
+        return f"{kept:,} of {len(cases):,}"
+
+    return [
+        ("bfcl: calls unchanged in every dialect", count([c for c in bfcl() if c[1]]), "2,462 of 2,462"),
+        ("tau_bench: calls unchanged in every dialect", count(list(tau_bench())), "685 of 685"),
+    ]
 
 
 def toolcall_text() -> list[tuple[str, str, str]]:
     """Model outputs in about seventy text dialects; which rows count and when a call is exact stands in the tests."""
-    from pegboard.dialects import dialect
-
-    sys.path.insert(0, str(ROOT))
     from tests.dialects.corpora import matches, with_calls, without_calls
     from tests.dialects.kit import kit_of
+
+    from pegboard.dialects import dialect
 
     def read(row: dict[str, Any]) -> list[tuple[str, Any]]:
         kit = kit_of(row["tools"]) if row["tools"] else None
@@ -175,16 +226,15 @@ def apply_patch() -> list[tuple[str, str, str]]:
     right = sum(asyncio.run(one(r)) for r in found)
     return [
         (
-            "apply_patch: folders exact (one differs on purpose, two ask first)",
+            "apply_patch: folders exact (one differs on purpose)",
             f"{right} of {len(found)}",
-            "23",
+            "22",
         )
     ]
 
 
 def globs() -> list[tuple[str, str, str]]:
     """gitignore rows against git's own answers; how one line is asked about a path stands in the tests."""
-    sys.path.insert(0, str(ROOT))
     from tests.files.test_ignore import ignored_by
 
     found = rows("globs/gitignore.jsonl")
@@ -249,12 +299,13 @@ def local_tasks() -> list[tuple[str, str, str]]:
 
 
 CORPORA: tuple[Callable[[], list[tuple[str, str, str]]], ...] = (
-    shell, ssrf, secrets, json_schema, json_repair, toolcall_text, apply_patch, globs, local_tasks,
+    shell, ssrf, secrets, json_schema, json_repair, toolcall_text, round_trips, apply_patch, globs, local_tasks,
 )  # fmt: skip
 
 
 def main() -> int:
     """Count, print, and write where asked; 1 where a corpus could not be counted."""
+    logging.disable(logging.WARNING)
     table = ["| corpus | counted | bar |", "|---|---|---|"]
     failed = 0
     for corpus in CORPORA:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pegboard.version import VERSION
+
 if TYPE_CHECKING:
     from pegboard.app import Agent, Answer, Executor, builtin, run_sync
     from pegboard.app.servers import MCPServer
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from pegboard.core.tool import Tool, ValidCall, tool
     from pegboard.core.toolkit import Registry, Toolkit
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _WHERE = {
     "pegboard.app.agent": ("Agent", "Answer"),

@@ -291,6 +291,27 @@ def test_an_app_opens_by_the_settings_of_user_project_and_command_line(folder: P
         opened(folder / "none")
 
 
+@owes("X-56")
+async def test_a_further_folder_that_is_missing_costs_only_itself(folder: Path, own_home: Path) -> None:
+    config = own_home / ".config" / "pegboard"
+    config.mkdir(parents=True)
+    (own_home / "more").mkdir()
+    (own_home / "more" / "c.txt").write_text("there")
+    (config / "pegboard.toml").write_text(
+        'allowed_dirs = ["/no/such", "~/more"]\nread_only_dirs = ["/nor/this"]'
+    )
+
+    with opened(folder) as app:
+        async with app.executor(Interaction(approver=AllowOnce())) as executor:
+            result = await executor.call("read_file", {"path": str(own_home / "more" / "c.txt")})
+
+        assert "there" in str(result)
+        assert [line.partition(" ")[2] for line in app.config.ignored] == [
+            "/no/such is not a folder that can be opened",
+            "/nor/this is not a folder that can be opened",
+        ]
+
+
 @owes("G-05")
 async def test_a_call_is_a_run_that_is_recorded_and_verified(folder: Path) -> None:
     with opened(folder) as app:

@@ -39,7 +39,7 @@ async def test_a_yes_that_comes_after_the_session_went_on_runs_nothing(moved_on:
             pass
 
     if moved_on:
-        with pytest.raises(BuildError, match="lapsed"):
+        with pytest.raises(BuildError, match="what it waited for has expired"):
             await take_up()
     else:
         await take_up()

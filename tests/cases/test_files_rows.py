@@ -41,7 +41,7 @@ async def test_a_file_is_decoded_in_the_encoding_that_is_asked_for(tmp_path: Pat
 
     assert str(await call(tmp_path, "read_file", path="a.txt", encoding="cp866")) == "     1→Привет"
     assert str(await call(tmp_path, "read_file", path="u.txt", encoding="utf-8")) == "     1→é"
-    assert "does not fit" in str(await call(tmp_path, "read_file", path="a.txt", encoding="ascii"))
+    assert "a.txt is not in ascii" in str(await call(tmp_path, "read_file", path="a.txt", encoding="ascii"))
     assert "unknown encoding" in str(await call(tmp_path, "read_file", path="a.txt", encoding="klingon"))
 
 

@@ -280,7 +280,7 @@ def test_a_relative_home_is_refused_and_nothing_is_kept_in_the_current_folder(
     done = pegboard(*words)
 
     assert done.status == 2
-    assert "HOME is 'elsewhere', which is no absolute path" in done.err
+    assert "HOME is 'elsewhere', which is not an absolute path" in done.err
     assert tree(workspace) == {"a.txt": b"hello\nworld\n"}
 
 
@@ -292,7 +292,7 @@ def test_the_doctor_says_that_the_history_cannot_be_kept(pegboard: Run, home: Pa
     done = pegboard("doctor")
 
     assert done.status == 0
-    assert f"history: cannot open the store {state}/history.sqlite" in done.out
+    assert f"history: cannot read the store {state}/history.sqlite" in done.out
 
 
 @pytest.mark.slow
@@ -436,7 +436,7 @@ def test_what_writes_nothing_is_answered_where_the_history_cannot_be_opened(
     assert explained.status == previewed.status == 0
     assert "write b.txt: ask" in explained.out
     assert "decision  ask" in previewed.out
-    assert "what was done before is not counted here: cannot open the store" in explained.err
+    assert "earlier use is not counted: cannot read the store" in explained.err
     assert called.status == 1
 
 
@@ -648,6 +648,6 @@ def test_a_current_folder_that_is_gone_is_named_with_the_way_out(workspace: Path
     for words in (["tools"], ["call", "list_dir"], ["trust"], ["mcp", "list"]):
         done = there(*words)
         assert done.returncode == 2, (words, done.stderr)
-        assert b"the current folder does not exist any more" in done.stderr, words
+        assert b"the current folder no longer exists" in done.stderr, words
         assert b"--workspace DIR" in done.stderr
     assert there("call", "list_dir", "--workspace", str(workspace)).returncode == 0

@@ -114,7 +114,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     )  # fmt: skip
     terminal.start("chat", "--model", model, "--mode", "ask", "--workspace", str(work), "--session", "chat_t")
 
-    terminal.wait("nowhere\n>")
+    terminal.wait("leaves this machine)\n>")
     terminal.type("/he", "Tab")
     terminal.wait("> /help")
     terminal.type("", "Enter")
@@ -182,7 +182,7 @@ def test_a_line_sent_while_a_run_goes_on_is_read_before_the_next_model_turn(
     terminal.start(
         "chat", "--model", model, "--mode", "full", "--workspace", str(work), "--session", "chat_m"
     )
-    terminal.wait("nowhere\n>")
+    terminal.wait("leaves this machine)\n>")
 
     terminal.type("begin", "Enter")
     terminal.wait("I wait for it.")
@@ -231,7 +231,7 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it_and_ctrl_c_ends_the
         tmp_path / "turns.jsonl", [{"calls": [wait]}, {"calls": [edit]}, {"text": "over"}, {"calls": [wait]}]
     )
     terminal.start("chat", "--model", model, "--mode", "ask", "--workspace", str(work), "--session", "chat_n")
-    terminal.wait("nowhere\n>")
+    terminal.wait("leaves this machine)\n>")
 
     terminal.type("begin", "Enter")
     terminal.wait("allow?")

@@ -76,7 +76,7 @@ def test_a_no_with_its_reason_reaches_the_model_and_a_yes_carries_out(
     assert "+1" in shown
     assert "not yet" in shown
     assert (work / "a.txt").read_text() == "2"
-    assert "the conversation is kept: pegboard chat --session chat_x" in shown
+    assert "conversation saved; continue with: pegboard chat --session chat_x" in shown
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_every_command_does_what_its_help_says(talk: WindowedConversation, work:
     for line in (
         "shorten the conversation sent to the model", "nothing to compact", "write_file", "mode ask", "mode full",
         "unknown mode 'odd'", "undone: 1 file change", "done", "2 model turns, 7 tokens in, 2 out",
-        "scripted:", "tokens, now", "there is no /nope",
+        "scripted:", "tokens, now", "unknown command /nope",
     ):  # fmt: skip
         assert line in shown, line
     assert not (work / "a.txt").exists()
@@ -111,7 +111,7 @@ def test_a_later_chat_goes_on_and_another_model_may_answer(talk: WindowedConvers
 
     shown = talk([f"/model scripted:{other}", "who?"], [{"text": "unused"}])  # Ctrl+D ends it.
 
-    assert "1 messages of this session are remembered" in shown
+    assert "1 earlier message loaded" in shown
     assert "I am another" in shown
 
 
@@ -153,7 +153,7 @@ def test_for_a_program_a_chat_is_events_a_line_as_those_of_a_run(talk: WindowedC
 
 @pytest.mark.slow
 def test_a_wrong_model_is_told_before_the_chat_greets(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ConfigError, match="no model family 'bogus'"):
+    with pytest.raises(ConfigError, match="unknown model provider 'bogus'"):
         chat(model="bogus", session=None, last=True, options=Options(workspace=work))
 
     read = capsys.readouterr()

@@ -88,8 +88,8 @@ def test_the_report_is_readable(module: Path, capsys: Any) -> None:
     [
         ("nothing_of_the_kind", "is not a tool, module or MCP server"),
         ("no such", "is not a tool, module or MCP server"),
-        ("none.py", "there is no file"),
-        ("no_tools_for_check", "holds no tools"),
+        ("none.py", "no file none.py"),
+        ("no_tools_for_check", "contains no tools"),
         ("my_tools_for_check:missing", "has no 'missing'"),
     ],
 )

@@ -279,7 +279,7 @@ def test_logging_out_forgets_the_tokens_and_programs_need_none(place: Path) -> N
     run(place, "mcp", "add", "web", "--url", "https://x.example/mcp", "--header", "X-A=${B}")
     run(place, "mcp", "add", "prog", "--", "true")
 
-    assert "there are no tokens" in run(place, "mcp", "login", "web", "--logout", B="b").stdout
+    assert "no saved tokens for web" in run(place, "mcp", "login", "web", "--logout", B="b").stdout
     assert "needs no login" in run(place, "mcp", "login", "prog", B="b").stderr
 
 

@@ -207,8 +207,8 @@ def test_a_task_is_out_of_reach_of_another_client(place: Path) -> None:
     ("words", "text"),
     [
         (("--client", "a"), "--http"),
-        (("--http", "127.0.0.1:0", "--client", "a", "--client", "a"), "name of its own"),
-        (("--http", "127.0.0.1:0", "--client", "a b"), "name of its own"),
+        (("--http", "127.0.0.1:0", "--client", "a", "--client", "a"), "give each client its own name"),
+        (("--http", "127.0.0.1:0", "--client", "a b"), "give each client its own name"),
     ],
 )
 @pytest.mark.slow

@@ -155,7 +155,7 @@ TAMPERING = [
     ("DELETE FROM entries WHERE seq=1", "records 1 to 1 are missing"),
     ("DELETE FROM entries WHERE seq>5", "its tail was cut off"),
     ("DELETE FROM entries", "its tail was cut off"),
-    ("DELETE FROM entries; DELETE FROM payloads; DELETE FROM runs", "its tail was cut off"),
+    ("DELETE FROM entries; DELETE FROM payloads; DELETE FROM kept", "its tail was cut off"),
     ("UPDATE entries SET seq=seq+1000 WHERE seq IN (2,3); UPDATE entries SET seq=2 WHERE seq=1003; "
      "UPDATE entries SET seq=3 WHERE seq=1002", "record 2: it was changed, moved"),
     ("UPDATE entries SET mac=(SELECT mac FROM entries WHERE seq=2) WHERE seq=4", "record 4: it was changed"),
@@ -296,7 +296,7 @@ def test_the_console_script_says_the_same(project: Path) -> None:
 @owes("G-18")
 def test_audit_shows_every_destination_that_commands_tried(project: Path) -> None:
     with App.open() as opened:
-        log = opened.log("cli")
+        log = opened.history.log("cli")
         for host, allowed, names in (("pkg.example", True, ("tok",)), ("evil.example", False, ())):
             log.record(
                 DestinationTried(

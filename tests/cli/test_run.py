@@ -311,7 +311,7 @@ def test_a_person_sees_a_diff_once_and_a_waiting_call_with_what_it_waits_for(
     assert done.out.count("+x = 2") == 1
     head, waits = done.out.splitlines()[-2:]
     assert head == "▸ exec  connect git remote, exec git push origin main  [ask]"
-    assert waits.startswith("  the call waiting for approval ap_")
+    assert waits.startswith("  the call waits for approval ap_")
     assert waits.endswith(". It continues once it is answered.")
     assert "failed" not in done.out
 

@@ -132,6 +132,24 @@ def test_a_refusal_given_later_is_told_to_the_model_with_its_reason(shell: Shell
 
 
 @pytest.mark.slow
+@owes("K-25")
+@pytest.mark.parametrize(("mode", "written"), [(None, False), ("workspace", True)])
+def test_a_resumed_run_is_allowed_no_more_than_when_it_started_unless_a_mode_is_named(
+    shell: Shell, mode: str | None, written: bool
+) -> None:
+    model = shell.script(
+        {"calls": [write("a.txt", "one")]}, {"calls": [write("b.txt", "two")]}, {"text": "done"}
+    )
+    _, finished = shell.task(model)
+
+    shell.run(lambda: approvals("approve", finished["pending"][0]["pending"], None, options=shell.options))
+    shell.resume(finished["run"], mode=mode)
+
+    assert (shell.work / "a.txt").read_text() == "one"
+    assert (shell.work / "b.txt").exists() is written
+
+
+@pytest.mark.slow
 @owes("perm-18", "K-25")
 def test_an_approval_is_void_where_the_call_would_now_do_something_else(shell: Shell) -> None:
     (shell.work / "a.txt").write_text("before")

@@ -308,7 +308,7 @@ def test_home_and_what_holds_or_lies_in_our_folders_is_no_implicit_workspace(
 # -- models -----------------------------------------------------------------------------------
 
 
-def test_models_are_opened_listed_and_fetched_by_name(paths: Paths, tmp_path: Path) -> None:
+async def test_models_are_opened_listed_and_fetched_by_name(paths: Paths, tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text('{"text": "hi"}\n')
 
     assert (
@@ -316,7 +316,7 @@ def test_models_are_opened_listed_and_fetched_by_name(paths: Paths, tmp_path: Pa
     )
     assert {"name", "status"} <= set(available_models(paths, {})[0])
     with pytest.raises((ModelError, ConfigError)):
-        fetch_weights("no-such-model", paths)
+        await fetch_weights("no-such-model", paths)
 
 
 def test_hosts_let_commands_and_nothing_else_reach_them_behind_the_files_own_rules(paths: Paths) -> None:

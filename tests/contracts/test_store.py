@@ -10,36 +10,25 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pegboard.ports.store import Bodies, Conflict, Put, Record, Row, Rows, Store, StoreError
-from pegboard.store import open_store
+from pegboard.store import STORES, open_store
 from pegboard.store.chain import GENESIS, NewRecord, chain_records, verify
-from pegboard.store.memory import MemoryStore
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 
 KEY = b"k" * 32
 
 
-async def _memory(_: Path) -> Store:
-    return MemoryStore()
-
-
-async def _sqlite(folder: Path) -> Store:
-    return await SqliteStore.open(folder / "h" / "history.sqlite")
-
-
-STORES: dict[str, Callable[[Path], Awaitable[Store]]] = {"memory": _memory, "sqlite": _sqlite}
-
-
 @pytest.fixture(params=STORES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await STORES[request.param](tmp_path)
+    place = "" if request.param == "memory" else f":{tmp_path / 'h' / 'history'}"
+    opened = await open_store(request.param + place)
     yield opened
     await opened.close()
 
@@ -249,7 +238,7 @@ async def test_stores_are_opened_by_name(tmp_path: Path) -> None:
     memory = await open_store("memory")
     assert await memory.scan("t") == []
     for wrong in ("mongodb://x/y", "sqlite:"):
-        with pytest.raises(StoreError, match=r"use memory or sqlite:PATH|write sqlite:PATH"):
+        with pytest.raises(StoreError, match=r"known: memory, sqlite|write sqlite:PATH"):
             await open_store(wrong)
 
 

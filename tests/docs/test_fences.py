@@ -3,7 +3,7 @@
 - ```python: runs as it stands, in a folder with `notes.txt` and `a.txt`.
 - ```console: each `$` line runs there (`pegboard`, `python` or `cat`). The lines below it are printed, in that order; `…` stands
   for any text, and in a command (`undo run_…`) for the first such word of the output before it. `# exit status N` at the end of a
-  command says that it ends so.
+  command says that it ends so; 128 + N is a process that signal N ended, as in a shell.
 - ```sh: each `pegboard` line is a command with options that exist.
 - ```toml with a comment `# …/pegboard.toml` at its start: settings that load.
 
@@ -127,9 +127,8 @@ def test_commands_run_and_print_what_the_page_shows(fence: Fence, workspace: Pat
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env={**os.environ, **ENVIRONMENT, **home, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
-        assert words[0] in {"cat", *programs} and completed.returncode == status, (
-            f"{command}\n{completed.stdout}"
-        )
+        ended = completed.returncode if completed.returncode >= 0 else 128 - completed.returncode
+        assert words[0] in {"cat", *programs} and ended == status, f"{command}\n{completed.stdout}"
         printed = iter(completed.stdout.splitlines())
         for line in shown:
             pattern = ".*".join(re.escape(part) for part in line.split("…"))

@@ -11,7 +11,7 @@ import pytest
 
 from pegboard.core.errors import ModelError
 from pegboard.models import weights
-from pegboard.models.weights import WEIGHTS, Weights, fetch, get, place_of, present
+from pegboard.models.weights import WEIGHTS, Weights, fetch, place_of, present
 
 PAYLOAD = b"GGUF" + b"\x00" * 1000
 
@@ -72,12 +72,12 @@ async def test_what_is_there_and_whole_is_not_fetched_again(tiny: Weights, tmp_p
 
 
 @pytest.mark.slow
-def test_a_damaged_file_is_replaced(tiny: Weights, tmp_path: Path) -> None:
+async def test_a_damaged_file_is_replaced(tiny: Weights, tmp_path: Path) -> None:
     place = place_of("tiny", tmp_path)
     place.parent.mkdir(parents=True)
     place.write_bytes(PAYLOAD[:-1] + b"x")
 
-    assert get("tiny", tmp_path).read_bytes() == PAYLOAD
+    assert (await fetch("tiny", tmp_path)).read_bytes() == PAYLOAD
 
 
 @pytest.mark.slow

@@ -316,12 +316,12 @@ async def page() -> str:
 @owes("K-36", "G-03")
 async def test_the_ids_of_marks_differ_between_runs_of_equal_call_ids_and_are_the_same_in_a_replay() -> None:
     shown: list[str] = []
-    for _ in range(2):
+    for session in ("s", "t"):
         model = ScriptedModel([{"calls": [{"id": "c1", "name": "page", "arguments": {}}]}, {"text": "done"}])
         agent = Agent(model=model, tools=[page], policy=["allow connect"])
-        done = await agent.run("look", session="s")
+        done = await agent.run("look", session=session)
         sent = [r.text for m in model.requests[-1].messages for r in getattr(m, "results", ())]
-        events = agent.session("s")
+        events = agent.session(session)
         folded = [r.text for m in fold(events).messages for r in getattr(m, "results", ())]
 
         assert folded == sent

@@ -626,7 +626,7 @@ async def test_a_run_is_taken_up_at_every_point_and_nothing_is_lost_or_done_twic
 
 async def test_a_run_that_nobody_knows_is_refused_and_a_suspended_take_up_stays_suspended() -> None:
     one, _ = agent()
-    with pytest.raises(BuildError, match="no run called 'r'"):
+    with pytest.raises(BuildError, match="contain no run 'r'"):
         _ = [e async for e in one.resume_events("r", [])]
 
     @tool(effects=PURE)

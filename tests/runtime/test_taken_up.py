@@ -69,7 +69,7 @@ async def go_on(turns: list[Any], events: list[Event], limits: Limits, **options
 
 
 async def begun(turns: list[Any], limits: Limits) -> list[Event]:
-    agent = Agent(tools=[look, write], model=ScriptedModel(turns), limits=limits, mode="full")
+    agent = Agent(tools=[look, write], model=ScriptedModel(turns), limits=limits, mode="full", store="memory")
     await agent.run("go", session="s")
     return agent.session("s")
 
@@ -542,4 +542,4 @@ def test_what_an_imported_run_was_told_is_nobodys_word() -> None:
     word = UserTold(UserMessage.of("http://example.com/"))
 
     assert [e.message.text for e in user_messages([started("r"), word])] == ["http://example.com/"]
-    assert list(user_messages([started("r", wrap_foreign="x.json"), word])) == []
+    assert list(user_messages([started("r", imported="x.json"), word])) == []

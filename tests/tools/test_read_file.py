@@ -308,7 +308,7 @@ async def test_text_under_a_document_s_name_is_told_and_shown_where_it_is_asked_
     with pytest.raises(Unsupported) as caught:
         await read(tmp_path, name)
 
-    assert caught.value.hint == "By its content the file is text: format='text' shows it."
+    assert caught.value.hint == "The content is text: format='text' shows it."
     assert str(await read(tmp_path, name, format="text")) == "     1→one\n     2→two"
 
 
@@ -321,7 +321,7 @@ async def test_a_damaged_document_is_not_called_text_and_a_whole_one_has_no_sour
         await read(tmp_path, "a.pdf")
 
     assert "format" not in caught.value.hint
-    assert str(await read(tmp_path, "b.docx", format="text")) == "[the docx holds no text]"
+    assert str(await read(tmp_path, "b.docx", format="text")) == "[the docx contains no text]"
 
 
 @owes("D-17")

@@ -1,4 +1,4 @@
-"""app: the composition root: thin constructors that join the parts (decisions 20)."""
+"""app: the composition root: thin constructors that join the parts."""
 
 from __future__ import annotations
 

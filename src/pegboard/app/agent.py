@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from os.path import basename
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.answer import Answer, answer_of
@@ -53,7 +54,7 @@ class Agent:
         provide: objects that fill `Inject[T]`.
         limits: what ends a run.
         name: the agent's id.
-        allow_models: by tool name or pattern, the models that may have it .
+        allow_models: by tool name or pattern, the models that may have it.
         calls_in: `xml` or `text` = the model writes its calls in its text; None = only if the model, or its
             server at the first request, says that it has no tool calls.
         store: where named sessions are kept: a path, `sqlite:PATH`, or `memory`, which ends with this agent; None =
@@ -99,6 +100,7 @@ class Agent:
         self._store = store
         self._wait_s = wait_s
         self._backing: Backing | None = None
+        self._known: dict[str, list[Event]] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
         """Run a task to its end.
@@ -129,8 +131,8 @@ class Agent:
         self._talks[session] = list(events)
 
     def session(self, session: str) -> list[Event]:
-        """A session's events so far; empty where there is none."""
-        return list(self._talks.get(session, ()))
+        """The events of a session that this agent has run in, so far; empty if there is none."""
+        return list(self._talks.get(session) or self._known.get(session, ()))
 
     async def resume(
         self,
@@ -198,7 +200,7 @@ class Agent:
         that had not begun run now. Nothing is done twice. A run that has ended (done, or at a limit)
         gives its end again and does nothing. What a call waits for may have been answered meanwhile: an
         approval holds for what was shown and is void where the call would now do something else; the
-        answer to a question becomes its call's result (decisions 5, 14).
+        answer to a question becomes its call's result.
 
         Args:
             run: its id.
@@ -260,7 +262,7 @@ class Agent:
                     await work
 
     def tell(self, text: str, *, session: str) -> bool:
-        """Give a running session another user message; it is read before the next model turn (K-52).
+        """Give a running session another user message; it is read before the next model turn.
 
         The run's recorder has it when this returns, and a log on disk writes it with its next batch: a process that
         is killed within that moment loses it. `tell_and_keep` returns when it is written.
@@ -356,6 +358,7 @@ class Agent:
         backing = await self._open_backing()
         async with open_session(backing, session, run=run or "", wait_s=self._wait_s) as opened:
             tee.attach(opened.events, opened.log)
+            self._known[session] = opened.events
             if run is not None and (ended := _check_resumable(opened.events, run)) is not None:
                 return ended
             if given is not None and given.kept is not None:
@@ -430,6 +433,7 @@ class Agent:
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
+            code=() if session is None else _own_code(self.executor.toolkit),
         )
         listener = self._follow(state.session)
         for event in user_messages(before):
@@ -517,3 +521,17 @@ def _pending(events: Sequence[Event]) -> Sequence[Mapping[str, Any]]:
     """What the last run waits for."""
     last = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
     return () if last is None else last.pending
+
+
+def _own_code(toolkit: Toolkit) -> tuple[str, ...]:
+    """The program's own functions among the tools: `FILE:FUNCTION`."""
+    code = [
+        (tool.function.__module__, getattr(tool.function, "__code__", None), tool.name) for tool in toolkit
+    ]
+    return tuple(
+        sorted(
+            f"{basename(source.co_filename)}:{source.co_qualname if hasattr(source, 'co_qualname') else name}"
+            for module, source, name in code
+            if source is not None and not module.startswith("pegboard.")
+        )
+    )

@@ -16,7 +16,7 @@ from pegboard.app.ports import Assembly, assemble
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
-from pegboard.config.load import Config, load_config, read_rules
+from pegboard.config.load import Config, load_config, read_rules, without_missing_folders
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, check_implicit, current_folder
 from pegboard.core.call.provide import Provided
@@ -39,6 +39,7 @@ from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
+    from pegboard.mcp.server import ToolServer
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -125,7 +126,7 @@ class App:
                 f"the workspace {workspace} does not exist or is not a folder; create it, or choose another"
             )
         folder = workspace.expanduser() if workspace else None
-        settings = load_config(paths, folder or current_folder(), file=config)
+        settings = without_missing_folders(load_config(paths, folder or current_folder(), file=config))
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
@@ -297,6 +298,7 @@ class App:
         session: str = "cli",
         only: str | None = None,
         recorded: bool = True,
+        mode: str | None = None,
         toolkit: Toolkit | None = None,
         recorder: Recorder | None = None,
         sources: Iterable[Any] = (),
@@ -308,6 +310,7 @@ class App:
             session, recorder: see Executor.
             only: build just what the tool of this name needs, for one call.
             recorded: False for a preview: nothing is written.
+            mode: decide by this mode; None = the App's.
             toolkit: offer these; None = the App's tools and those of the configured MCP servers, which
                 are started when a tool that is not ours is wanted.
             sources: what brings further tools to a given toolkit.
@@ -316,7 +319,8 @@ class App:
             toolkit = self.toolkit if only is None else self._offered.only(only)
             sources = self.mcp_servers() if only is None or only not in toolkit else []
         wiring = Wiring(
-            workspace=self.workspace, policy=self.policy, provided=Provided(objects=interaction.people),
+            workspace=self.workspace, provided=Provided(objects=interaction.people),
+            policy=self.policy if mode is None else replace(self.policy, mode=cast(Mode, mode)),
             shaper=Shaper(), grants=cast(StoredGrants, self.policy.grants),
         )  # fmt: skip
         needs = needs_of(toolkit, wiring.provided)
@@ -416,14 +420,9 @@ class App:
         return list(opened(load_servers(self.paths, self.workspace), self.paths))
 
     def serving(
-        self,
-        toolkit: Toolkit,
-        *,
-        interaction: Interaction,
-        skills: Sequence[Path] = (),
-        sources: Sequence[Any] = (),
-    ) -> AbstractAsyncContextManager[Any]:
-        """See pegboard.app.serving."""
-        from pegboard.app.serving import serve_toolkit
+        self, patterns: Sequence[str] = (), **options: Any
+    ) -> AbstractAsyncContextManager[ToolServer]:
+        """A server of our tools for MCP clients; see `pegboard.app.serving.serve_tools`."""
+        from pegboard.app.serving import serve_tools
 
-        return serve_toolkit(self, toolkit, interaction=interaction, skills=skills, sources=sources)
+        return serve_tools(self, patterns, **options)

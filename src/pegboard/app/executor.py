@@ -56,7 +56,7 @@ class Executor:
         session, agent: how the calls' context names them.
         safeguards: taint, secrets and budgets; None = taint alone, with the shipped rules.
         defer_beyond: with more tools than this a model is shown some, and finds the others by
-            `search_tools` (ledger K-84); None = it is shown all.
+            `search_tools`; None = it is shown all.
 
     Attributes:
         toolkit: the tools that are offered now.
@@ -265,7 +265,7 @@ class Executor:
         )
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The policy's answer with every rule that was tried: `{decision, rule, reason, effects}` (G-08).
+        """The policy's answer with every rule that was tried: `{decision, rule, reason, effects}`.
 
         A call that cannot be planned gives `{error: {code, message, hint, retryable}}`.
         """

@@ -1,13 +1,20 @@
-"""Offered: the tools and skills that the settings name, each loaded when somebody wants it."""
+"""The tools and skills that the settings name, each loaded when it is wanted, with secrets bound to their hosts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pegboard.app.builtins import builtin
+from pegboard.config.environment import environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
-from pegboard.core.errors import BuildError, ConfigError
+from pegboard.config.secrets import ConfiguredSecrets, SecretSpec
+from pegboard.config.tools import OpenAPIFile
+from pegboard.config.trust import Trust
+from pegboard.core.effects import Effect
+from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError, Unavailable
 from pegboard.core.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -40,8 +47,6 @@ class ConfiguredTools:
     def skills(self) -> Skills | None:
         """The skills that the settings name; None without any."""
         if self._skills is None and self._config.tool_files.skills:
-            from pegboard.app.toolfiles import skills_of
-
             self._skills = skills_of(self._config, self._paths)
         return self._skills
 
@@ -55,8 +60,6 @@ class ConfiguredTools:
         return self.toolkit if found is None else Toolkit([found])
 
     def _with_files(self, toolkit: Toolkit) -> Toolkit:
-        from pegboard.app.toolfiles import tools_of
-
         skills = self.skills
         try:
             toolkit += tools_of(self._config)
@@ -67,3 +70,106 @@ class ConfiguredTools:
             raise ConfigError(
                 f"{', '.join(map(str, self._config.files))}: {error}; remove one of them, or set a prefix"
             ) from error
+
+
+class HostSecrets:
+    """The user's secrets for HTTP tools: each goes to the hosts it is bound to and no others."""
+
+    def __init__(self, specs: Mapping[str, SecretSpec]) -> None:
+        self._specs = specs
+        # What is looked up here is hidden by the tool that sends it, in whatever the server sends back.
+        self._handles = ConfiguredSecrets(specs, environment=environment(), learn=_nothing)
+
+    def for_host(self, host: str) -> Callable[[str], str]:
+        """Name → value for one host.
+
+        Raises, when called:
+            Unavailable: there is no such secret, or its source has nothing.
+            PermissionDenied: it is not bound to this host.
+        """
+
+        def value(name: str) -> str:
+            binding = self._handles.binding(name)
+            if binding is None:
+                raise Unavailable(
+                    f"the settings have no secret {name!r}",
+                    hint=f"Ask the user to write a table [secrets.{name}] with from and hosts.",
+                )
+            if not binding.allows(Effect("connect", host)):
+                raise PermissionDenied(
+                    f"secret://{name} may not go to {host}; it is bound to "
+                    f"{', '.join(binding.hosts) or 'no host'}",
+                    hint=f"Ask the user to add the host to secrets.{name}.hosts.",
+                )
+            return self._handles.value(name)
+
+        return value
+
+
+def tools_of(config: Config) -> Toolkit:
+    """The tools that the settings name beside built-in ones; no skills.
+
+    Raises:
+        ConfigError: a file or plug-in is wrong; the message names it and the settings' key.
+    """
+    files = config.tool_files
+    if not files:
+        return Toolkit([])
+    secrets = HostSecrets(config.secrets)
+    kits: list[Toolkit] = []
+    for path in files.http:
+        from pegboard.interop.http_tools import http_tools
+
+        kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+    for one in files.openapi:
+        kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+    if files.plugins:
+        from pegboard.interop.plugins import plugin_tools
+
+        kits.append(_made("plugins.allow", lambda: plugin_tools(files.plugins)))
+    return _made("tool files", lambda: Toolkit(kits))
+
+
+def skills_of(config: Config, paths: Paths) -> Skills | None:
+    """The skills that the settings name; None without any.
+
+    Raises:
+        ConfigError: a SKILL.md is wrong; the message names it.
+    """
+    files = config.tool_files
+    if not files.skills:
+        return None
+    from pegboard.interop.skills import Skills
+
+    trust = Trust(paths)
+
+    def still(path: Path) -> bool | None:
+        real = path.resolve()
+        return None if real not in files.inside else trust.trusts(path)
+
+    return _made("skills.folders", lambda: Skills(files.skills, trusted=still))
+
+
+def _openapi(one: OpenAPIFile, secrets: HostSecrets) -> Toolkit:
+    from pegboard.interop.openapi import openapi_tools
+
+    try:
+        kit = openapi_tools(
+            one.file.read_bytes(),
+            base_url=one.base_url, auth=one.auth, headers=one.headers, keep=one.keep, timeout_s=one.timeout_s,
+            secrets=secrets,
+        )  # fmt: skip
+    except (BuildError, OSError, UnicodeDecodeError) as error:
+        raise BuildError(f"{one.file}: {error}") from error
+    return kit.prefixed(one.prefix) if one.prefix else kit
+
+
+def _made(key: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except (BuildError, ToolError) as error:
+        raise ConfigError(f"settings key {key}: {error}") from error
+
+
+def _nothing(_: Mapping[str, str]) -> None:
+    return None

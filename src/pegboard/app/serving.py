@@ -1,14 +1,15 @@
-"""Serving: a kit of the App for clients of ours: one record a client, files and artifacts as resources, skills as prompts."""
+"""Serving: tools of an App for MCP clients: a record for each, files and artifacts as resources, skills as prompts."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.executor import Executor
 from pegboard.core.call.call import new_id
@@ -18,18 +19,26 @@ from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
 from pegboard.core.policy.rules import Situation
 from pegboard.core.secrets.clip import clip
-from pegboard.core.toolkit import Toolkit, ToolSource
-from pegboard.mcp.prompts import Prompts, Resources
+from pegboard.core.tool import Tool
+from pegboard.core.toolkit import Toolkit
+from pegboard.mcp.prompts import Prompt, Prompts, Resources, TextPrompts
 from pegboard.mcp.request_context import current_request
 from pegboard.mcp.resources import ArtifactResources, SchemeResources, WorkspaceResources
+from pegboard.mcp.server import ToolServer
+from pegboard.mcp.upstream import Upstream, could_name
 from pegboard.ports.artifacts import Artifacts, Version
 from pegboard.ports.files import Files, ResolvedPath
 from pegboard.ports.store import StoreError
 from pegboard.services.runtime import Interaction
 from pegboard.store.log import Log
+from pegboard.version import VERSION
 
 if TYPE_CHECKING:
     from pegboard.app.app import App
+    from pegboard.interop.skills import Skill, Skills
+
+READ_ONLY = frozenset({"read", "connect"})
+"""Kinds of effect that a served tool may have by default."""
 
 MAX_RESOURCE: int = 1_000_000
 _LISTED = 1_000
@@ -73,8 +82,8 @@ class ClientLogs:
 
     def record(self, event: Event) -> None:
         """See Recorder."""
-        exchange = current_request()
-        session = exchange.peer.session if exchange is not None else "mcp"
+        request = current_request()
+        session = request.peer.session if request is not None else "mcp"
         client = self._clients.get(session)
         if client is None:
             client = self._clients[session] = _ClientLog(session)
@@ -117,45 +126,94 @@ class ClientLogs:
             await self.flush()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedToolkit:
-    """What is served to clients.
-
-    Attributes:
-        door: the executor over the kit.
-        resources: the workspace's files and each client's own artifacts; None where the kit has neither.
-        prompts: skills; None without any.
-    """
-
-    door: Executor
-    resources: SchemeResources | None
-    prompts: Prompts | None
-
-
 @asynccontextmanager
-async def serve_toolkit(
+async def serve_tools(
     app: App,
-    toolkit: Toolkit,
+    patterns: Sequence[str] = (),
     *,
-    interaction: Interaction,
+    trusted: bool = False,
+    approved: bool = False,
     skills: Sequence[Path] = (),
-    sources: Sequence[ToolSource] = (),
-) -> AsyncGenerator[ServedToolkit]:
-    """An executor over the App's workspace for a served kit, with what else its clients are offered.
+    notify: Callable[[str], None],
+) -> AsyncGenerator[ToolServer]:
+    """A server of an App's tools over its workspace, ended with the block; stdio or HTTP carries it.
+
+    Clients are offered files and artifacts as resources, and skills as prompts.
 
     Args:
-        skills: folders of skills that the owner named; those of the settings are offered too.
-        sources: what brings further tools.
+        patterns: tools that are offered although they are not read-only, those of the configured servers too.
+        trusted: clients' users may approve calls.
+        approved: everything that asks is approved.
+        skills: folders of skills; those of the settings are offered too.
+        notify: is given a sentence for each tool that is offered, and each warning.
+
+    Raises:
+        ConfigError: a pattern matches no tool, nothing is left to serve, or a folder is missing.
     """
+    from pegboard.mcp.client_approver import ClientApprover, ClientPeople
+    from pegboard.mcp.request_context import CallingClient
+
+    def on_offer(tool: Tool) -> None:
+        notify(f"offers {tool.name}: {', '.join(tool.kinds()) or 'no effects'}")
+
+    toolkit = Toolkit(_served(app.toolkit, patterns))
+    upstream = _upstream(app, patterns, on_offer)
+    if not len(toolkit) and not upstream:
+        raise ConfigError("no tools to serve; add some with --tools PATTERN")
+    for tool in toolkit:
+        on_offer(tool)
+    interaction = Interaction(
+        approver=ClientApprover(trusted=trusted, approved=approved, waits=app.approvals),
+        people=[ClientPeople(), CallingClient()],
+        notify=notify,
+    )
     logs = ClientLogs(app)
     prompts = _prompts(app, skills)
     try:
         async with app.executor(
-            interaction, session="mcp", toolkit=toolkit, recorder=logs, sources=sources
-        ) as door:
-            yield ServedToolkit(door=door, resources=_resources(door), prompts=prompts)
+            interaction, session="mcp", toolkit=toolkit, recorder=logs, sources=upstream
+        ) as executor:
+            yield ToolServer(
+                executor.pipeline, executor.context, resources=_resources(executor), prompts=prompts,
+                sources=executor, version=VERSION,
+            )  # fmt: skip
     finally:
         await logs.close()
+
+
+def _served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
+    """The tools that are offered: read-only ones, and those whose names a pattern names.
+
+    A plan that names no kinds in advance could do anything, so such a tool has to be named.
+    """
+    out: list[Tool] = []
+    for tool in toolkit:
+        kinds = set(tool.kinds())
+        quiet = kinds <= READ_ONLY and (bool(kinds) or (tool.plan is None and tool.effects == ()))
+        if quiet or any(fnmatchcase(tool.name, p) for p in patterns):
+            out.append(tool)
+    return out
+
+
+def _upstream(app: App, patterns: Sequence[str], on_offer: Callable[[Tool], None]) -> list[Upstream]:
+    """The configured servers of which a pattern could name a tool, none of them started.
+
+    Raises:
+        ConfigError: a pattern names no tool of ours and can name none of a server.
+    """
+    servers = app.mcp_servers() if patterns else []
+    for pattern in patterns:
+        own = any(fnmatchcase(name, pattern) for name in app.toolkit.names)
+        if not own and not any(could_name(pattern, server) for server in servers):
+            of = f", and those of the MCP servers {', '.join(s.name for s in servers)}" if servers else ""
+            raise ConfigError(
+                f"--tools {pattern!r} matches no tool; available: {', '.join(app.toolkit.names)}{of}"
+            )
+    return [
+        Upstream(server, patterns, offers=on_offer)
+        for server in servers
+        if any(could_name(pattern, server) for pattern in patterns)
+    ]
 
 
 def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
@@ -165,7 +223,6 @@ def _prompts(app: App, folders: Sequence[Path]) -> Prompts | None:
         raise ConfigError(f"no skills folder at {', '.join(missing)}")
     if not folders and app.skills is None:
         return None
-    from pegboard.app.skill_prompts import SkillPrompts
     from pegboard.interop.skills import Skills
 
     # What is broken from the start is a mistake to tell; what breaks later is only left out.
@@ -192,7 +249,7 @@ class _ClientArtifacts:
     """Artifacts of the session of the client that asks: resources are read outside of any call."""
 
     def __init__(self, executor: Executor, artifacts: Artifacts) -> None:
-        self._door = executor
+        self._executor = executor
         self._artifacts = artifacts
 
     async def list(self) -> Sequence[Version]:
@@ -207,9 +264,9 @@ class _ClientArtifacts:
 
     @contextmanager
     def _session(self) -> Generator[None]:
-        exchange = current_request()
-        session = "mcp" if exchange is None else exchange.peer.session
-        before = attach(replace(self._door.context, session=session))
+        request = current_request()
+        session = "mcp" if request is None else request.peer.session
+        before = attach(replace(self._executor.context, session=session))
         try:
             yield
         finally:
@@ -240,3 +297,41 @@ def _workspace(executor: Executor, files: Files, redact: Callable[[str], str]) -
         return [e.path for e in found.entries if e.kind == "file"]
 
     return WorkspaceResources(read, names, mark)
+
+
+class SkillPrompts:
+    """Read anew whenever asked: a skill that has changed, come or gone is so for a client too.
+
+    Args:
+        folders: each is a skill or holds skills; the first of a name counts.
+        settings: knows which of them the user has to trust, and a changed one is trusted no more; None = none.
+    """
+
+    def __init__(self, folders: Sequence[Path], settings: Skills | None) -> None:
+        self._folders = tuple(folders)
+        self._settings = settings
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
+        """See Prompts."""
+        return await self._now().list()
+
+    async def get(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """See Prompts."""
+        return await self._now().get(name, arguments)
+
+    async def complete(self, name: str, argument: str, value: str) -> Sequence[str]:
+        """See Prompts."""
+        return ()
+
+    async def etag(self) -> Hashable:
+        """See Prompts."""
+        return tuple([(s.name, s.description, s.stamp()) for s in self._skills()])
+
+    def _skills(self) -> Sequence[Skill]:
+        from pegboard.interop.skills import there_now
+
+        found = there_now(self._folders)
+        return found if self._settings is None else [s for s in found if self._settings.trusts(s)]
+
+    def _now(self) -> TextPrompts:
+        return TextPrompts([Prompt(s.name, s.description, s.body()) for s in self._skills()])

@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
 from pegboard.cli.approve import parse_answer
+from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, paint, print_changes, print_json, print_line, print_note
 from pegboard.core.errors import BuildError
 from pegboard.core.policy.approval import Approved, Refused
 from pegboard.core.secrets.clip import clip
 from pegboard.services.approvals import PendingCall
+
+
+def approvals_command(
+    action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
+    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]", help="Scope for approve (s, a, a 2h), reason for deny, or the answer."
+        ),
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List and answer pending approvals and questions."""
+
+    exit_with(approvals(action, key, text, options=Options(workspace=workspace, config=config, json=json)))
 
 
 def approvals(action: str, key: str | None, text: str | None, *, options: Options) -> int:

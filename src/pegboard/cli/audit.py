@@ -6,12 +6,30 @@ import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import Json, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, paint, print_json, print_line
 from pegboard.core.errors import BuildError
 from pegboard.services.audit import TriedDestination
+
+
+def audit_command(
+    action: Annotated[str, typer.Argument(help="verify, export or destinations.")],
+    session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Signed export file to write or verify.")
+    ] = None,
+    workspace: Workspace = None,
+    json: Json = False,
+) -> None:
+    """Verify or export the history; list hosts commands tried."""
+
+    exit_with(audit(action, session, file=file, options=Options(workspace=workspace, json=json)))
 
 
 def audit(action: str, session: str | None, *, file: Path | None, options: Options) -> int:

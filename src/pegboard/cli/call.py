@@ -6,9 +6,12 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import (
@@ -35,6 +38,28 @@ _WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}")
 _BYTES: Final = re.compile("[\udc80-\udcff]")
 OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
+
+
+def call_command(
+    tool: Annotated[str, typer.Argument(help="Name of the tool.")],
+    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
+    args: Annotated[
+        str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
+    ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what the call would do without running it.")
+    ] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Call one tool, e.g.: pegboard call read_file path=README.md"""
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    exit_with(call(tool, values or [], args=args, preview=preview, options=options))
 
 
 def call(tool: str, values: list[str], *, args: str | None, preview: bool, options: Options) -> int:

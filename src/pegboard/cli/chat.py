@@ -8,8 +8,9 @@ import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.document import Document
@@ -21,6 +22,17 @@ from pegboard.cli.chat_commands import COMMANDS, ChatState, run_command
 from pegboard.cli.chat_terminal import ChatApprover, ChatPeople, ChatTerminal, prompts_on
 from pegboard.cli.errors import INTERRUPTED
 from pegboard.cli.model_setup import accept_server
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModelName,
+    ModeOption,
+    PolicyFile,
+    SessionKey,
+    Workspace,
+    Yes,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.run import event_printer, print_warnings, watch
 from pegboard.cli.show import escape_controls, note_of, paint, print_line, print_note
@@ -31,6 +43,23 @@ from pegboard.core.events import Event, RunFinished
 from pegboard.core.policy.approval import AllowOnce
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Conversation, model_line
+
+
+def chat_command(
+    model: ModelName = None,
+    session: SessionKey = None,
+    last: Annotated[bool, typer.Option("--last", help="Continue the latest chat.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Chat with an agent in the terminal."""
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    exit_with(chat(model=model, session=session, last=last, options=options))
 
 
 def chat(*, model: str | None, session: str | None, last: bool, options: Options) -> int:
@@ -144,7 +173,8 @@ class Chat:
         """Who answers, where the data goes, and what is known of before."""
         print_note(model_line(talk.model))
         if events := talk.earlier():
-            print_note(f"{sum(e.type == 'message.user' for e in events)} earlier messages loaded")
+            count = sum(e.type == "message.user" for e in events)
+            print_note(f"{count} earlier message{'' if count == 1 else 's'} loaded")
 
     async def _command(self, text: str, state: ChatState) -> bool:
         """Carry out a slash command; False ends the chat."""

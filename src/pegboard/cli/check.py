@@ -4,10 +4,31 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Json, ModeOption, Workspace, Yes, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, print_line
+
+
+def check_command(
+    target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed for the random arguments (printed by each check).")
+    ] = None,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Test tools: schema, errors, timeouts, cancellation."""
+
+    options = Options(workspace=workspace, mode=mode, config=config, yes=yes, json=json)
+    exit_with(check(target, seed=seed, options=options))
 
 
 def check(target: str, *, seed: int | None, options: Options) -> int:

@@ -7,9 +7,15 @@ from functools import partial
 from typing import Any
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import paint, print_json, print_line
 from pegboard.services.settings import PROGRAMS
+
+
+def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json: Json = False) -> None:
+    """Check the sandbox, programs, extras and models on this machine."""
+    exit_with(doctor(options=Options(workspace=workspace, config=config, json=json)))
 
 
 def doctor(*, options: Options) -> int:

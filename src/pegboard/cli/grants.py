@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import Json, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, print_json, print_line, table
 from pegboard.core.errors import BuildError
+
+
+def grants_command(
+    action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",
+    grant: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    json: Json = False,
+) -> None:
+    """List or revoke saved approvals."""
+
+    exit_with(grants(action, grant, options=Options(json=json)))
 
 
 def grants(action: str, grant: str | None, *, options: Options) -> int:

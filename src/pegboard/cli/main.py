@@ -1,44 +1,123 @@
-"""The `pegboard` command: options and help only; what a command does is imported when it runs.
-
-Annotations are evaluated here as they stand: as texts (PEP 563) typer would compile each one twice at every start,
-which was a quarter of the time of `pegboard --help`.
-"""
+"""The `pegboard` command: its table of commands. A command's file is imported when the command is called."""
 
 import os
 import sys
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from pegboard.cli.errors import RootGroup, complete_streams
-from pegboard.cli.history_commands import COMMANDS
-from pegboard.cli.option_types import (
-    ConfigFile,
-    Json,
-    ModelName,
-    ModeOption,
-    PolicyFile,
-    SessionKey,
-    Workspace,
-    Yes,
-    exit_with,
-)
+
+
+class Command(NamedTuple):
+    """Where a command is, `module:function`, and its line of help; `group` = it is a Typer with commands of its own."""
+
+    place: str
+    help: str
+    group: bool = False
+    settings: Mapping[str, Any] | None = None
+
+
+_FOREIGN: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""What follows is another program's command line."""
+
+COMMANDS: Final = {
+    "call": Command("call:call_command", "Call one tool, e.g.: pegboard call read_file path=README.md"),
+    "run": Command("run:run_command", 'Run an agent on a task: pegboard run "Summarise notes.txt"'),
+    "chat": Command("chat:chat_command", "Chat with an agent in the terminal."),
+    "tools": Command("tools:tools_command", "List the tools, or show one: pegboard tools edit_file"),
+    "runs": Command("runs:runs_command", "List, show, resume, export or import runs."),
+    "replay": Command("replay:replay_command", "Replay a recorded run offline and report any difference."),
+    "undo": Command("undo:undo_command", "Undo a call's or run's file changes, keeping later edits."),
+    "audit": Command("audit:audit_command", "Verify or export the history; list hosts commands tried."),
+    "store": Command("store:store_command", "Show how much past work is stored, or delete it."),
+    "usage": Command("usage:usage_command", "Show tokens, cost and time by model, day, session and tool."),
+    "approvals": Command("approvals:approvals_command", "List and answer pending approvals and questions."),
+    "grants": Command("grants:grants_command", "List or revoke saved approvals."),
+    "trust": Command("trust:trust_command", "Trust a project's config file until it changes."),
+    "policy": Command("policy:policy_command", "Explain a decision; test, compare or lint rules."),
+    "sandbox": Command(
+        "sandbox:sandbox_command", "Run a command in the sandbox: pegboard sandbox run -- COMMAND …",
+        settings=_FOREIGN,
+    ),
+    "doctor": Command("doctor:doctor_command", "Check the sandbox, programs, extras and models on this machine."),
+    "models": Command("models:models_command", "List models, download one, or allow a local model server."),
+    "check": Command("check:check_command", "Test tools: schema, errors, timeouts, cancellation."),
+    "mcp": Command(
+        "mcp_commands:mcp", "Serve Pegboard's tools over MCP, or use tools from MCP servers.", group=True
+    ),
+    "version": Command("version:version_command", "Print the version."),
+}  # fmt: skip
+"""By their names, as help lists them. A new command is one file and one line here."""
+
+_HELP: Final = "Run AI agents' tool calls safely: preview, permit, sandbox, record and undo each one."
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+
+
+class _Commands(dict[str, Any]):
+    """The commands by name, each made from its file when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        command = super().__getitem__(name)
+        if isinstance(command, Command):
+            command = self[name] = _load(name, command)
+        return command
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401  That would not load it.
+
+    def items(self) -> Any:
+        return {name: self[name] for name in self}.items()
+
+
+def _load(name: str, command: Command) -> Any:
+    from typer.main import get_command_from_info, get_group
+    from typer.models import CommandInfo
+
+    module, _, attribute = command.place.partition(":")
+    target = getattr(import_module(f"pegboard.cli.{module}"), attribute)
+    if command.group:
+        group = get_group(target)
+        group.name = name
+        return group
+    info = CommandInfo(
+        name=name,
+        callback=target,
+        help=command.help,
+        context_settings={**_CONTEXT, **(command.settings or {})},
+    )
+    return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+
+
+class _Root(RootGroup):
+    def __init__(self, **options: Any) -> None:
+        options["commands"] = _Commands(COMMANDS)
+        super().__init__(**options)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The lines of help are in the table, so that help imports no command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+
 
 app = typer.Typer(
     name="pegboard",
-    cls=RootGroup,
-    help="Run AI agents' tool calls safely: preview, permit, sandbox, record and undo each one.",
+    cls=_Root,
+    help=_HELP,
     rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_CONTEXT,
 )
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from pegboard.cli.version import version_command
+
         version_command()
         raise typer.Exit
 
@@ -52,228 +131,8 @@ def root(
     """Run AI agents' tool calls safely: preview, permit, sandbox, record and undo each one."""
 
 
-@app.command("call", context_settings={"ignore_unknown_options": False})
-def call_command(
-    tool: Annotated[str, typer.Argument(help="Name of the tool.")],
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
-    args: Annotated[
-        str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
-    ] = None,
-    preview: Annotated[
-        bool, typer.Option("--preview", help="Show what the call would do without running it.")
-    ] = False,
-    workspace: Workspace = None,
-    mode: ModeOption = None,
-    policy: PolicyFile = None,
-    config: ConfigFile = None,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
-    """Call one tool, e.g.: pegboard call read_file path=README.md"""
-    from pegboard.cli.call import call
-    from pegboard.cli.options import Options
-
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    exit_with(call(tool, values or [], args=args, preview=preview, options=options))
-
-
-@app.command("run")
-def run_command(
-    task: Annotated[str, typer.Argument(help="The task for the agent.")],
-    model: ModelName = None,
-    on_ask: Annotated[str, typer.Option("--on-ask", help="If nobody can approve: deny or suspend.")] = "deny",
-    session: SessionKey = None,
-    turns: Annotated[
-        int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")
-    ] = None,
-    workspace: Workspace = None,
-    mode: ModeOption = None,
-    policy: PolicyFile = None,
-    config: ConfigFile = None,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
-    """Run an agent on a task: pegboard run "Summarise notes.txt" """
-    from pegboard.cli.options import Options
-    from pegboard.cli.run import run
-
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    exit_with(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
-
-
-@app.command("chat")
-def chat_command(
-    model: ModelName = None,
-    session: SessionKey = None,
-    last: Annotated[bool, typer.Option("--last", help="Continue the latest chat.")] = False,
-    workspace: Workspace = None,
-    mode: ModeOption = None,
-    policy: PolicyFile = None,
-    config: ConfigFile = None,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
-    """Chat with an agent in the terminal."""
-    from pegboard.cli.chat import chat
-    from pegboard.cli.options import Options
-
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    exit_with(chat(model=model, session=session, last=last, options=options))
-
-
-@app.command("tools")
-def tools_command(
-    tool: Annotated[
-        str | None, typer.Argument(metavar="[TOOL]", help="Show this tool and its parameters.")
-    ] = None,
-    dialect: Annotated[
-        str | None,
-        typer.Option("--dialect", help="Print the schemas in a provider's format, e.g. anthropic."),
-    ] = None,
-    workspace: Workspace = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
-    """List the tools, or show one: pegboard tools edit_file"""
-    from pegboard.cli.options import Options
-    from pegboard.cli.tools import tools
-
-    exit_with(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
-
-
-for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
-
-
-@app.command("trust")
-def trust_command(
-    file: Annotated[Path | None, typer.Argument(help="Default: the project's config file.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the file.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="List trusted files.")] = False,
-    workspace: Workspace = None,
-    json: Json = False,
-) -> None:
-    """Trust a project's config file until it changes."""
-    from pegboard.cli.options import Options
-    from pegboard.cli.trust import trust
-
-    exit_with(trust(file, remove=remove, show=show, options=Options(workspace=workspace, json=json)))
-
-
-@app.command("policy", context_settings={"ignore_unknown_options": False})
-def policy_command(
-    action: Annotated[str, typer.Argument(help="explain, test, diff or lint.")],
-    subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
-    args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
-    since: Annotated[
-        str, typer.Option("--since", help="For diff: period to compare, e.g. 7d, 12h or 30m.")
-    ] = "7d",
-    workspace: Workspace = None,
-    mode: ModeOption = None,
-    policy: PolicyFile = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
-    """Explain a decision; test, compare or lint rules."""
-    from pegboard.cli.options import Options
-    from pegboard.cli.policy import policy as act
-
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
-    exit_with(act(action, subject, values or [], args=args, since=since, options=options))
-
-
-@app.command(
-    "sandbox",
-    context_settings={
-        "allow_extra_args": True,
-        "ignore_unknown_options": True,
-        "help_option_names": ["-h", "--help"],
-    },
-)
-def sandbox_command(
-    context: typer.Context,
-    action: Annotated[str, typer.Argument(help="run")],
-    backend: Annotated[
-        str | None, typer.Option("--backend", help="bubblewrap, docker, podman, none.")
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="Allow connections to this host (repeatable).")
-    ] = None,
-    workspace: Workspace = None,
-    config: ConfigFile = None,
-) -> None:
-    """Run a command in the sandbox: pegboard sandbox run -- COMMAND …"""
-    from pegboard.cli.options import Options
-    from pegboard.cli.sandbox import sandbox
-
-    options = Options(workspace=workspace, config=config)
-    exit_with(sandbox(action, context.args, backend=backend, hosts=allow_host or [], options=options))
-
-
-@app.command("doctor")
-def doctor_command(workspace: Workspace = None, config: ConfigFile = None, json: Json = False) -> None:
-    """Check the sandbox, programs, extras and models on this machine."""
-    from pegboard.cli.doctor import doctor
-    from pegboard.cli.options import Options
-
-    exit_with(doctor(options=Options(workspace=workspace, config=config, json=json)))
-
-
-@app.command("models")
-def models_command(
-    action: Annotated[str, typer.Argument(help="list, get, accept or forget.")] = "list",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME|PORT]")] = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
-    """List models, download one, or allow a local model server."""
-    from pegboard.cli.models import models
-    from pegboard.cli.options import Options
-
-    exit_with(models(action, name, options=Options(config=config, json=json)))
-
-
-@app.command("check")
-def check_command(
-    target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed for the random arguments (printed by each check).")
-    ] = None,
-    workspace: Workspace = None,
-    mode: ModeOption = None,
-    config: ConfigFile = None,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
-    """Test tools: schema, errors, timeouts, cancellation."""
-    from pegboard.cli.check import check
-    from pegboard.cli.options import Options
-
-    options = Options(workspace=workspace, mode=mode, config=config, yes=yes, json=json)
-    exit_with(check(target, seed=seed, options=options))
-
-
-@app.command("version")
-def version_command() -> None:
-    """Print the version."""
-    from pegboard import __version__
-
-    typer.echo(__version__)
-
-
-def _with_groups() -> None:
-    """Hang in the commands that have commands of their own."""
-    from pegboard.cli.mcp_commands import mcp
-
-    app.add_typer(mcp, name="mcp")
-
-
-_with_groups()
-
-
 def main() -> None:
-    """The console script; see boundary.Commands for the exit status."""
+    """The console script; see `RootGroup` for the exit status."""
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         # File names are bytes that people write in UTF-8 whatever the locale says (PEP 540).
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])

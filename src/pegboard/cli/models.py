@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
 from pegboard.cli.model_setup import described
+from pegboard.cli.option_types import ConfigFile, Json, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, print_json, print_line, print_note, shorten_error, table
 from pegboard.core.errors import BuildError
+
+
+def models_command(
+    action: Annotated[str, typer.Argument(help="list, get, accept or forget.")] = "list",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME|PORT]")] = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List models, download one, or allow a local model server."""
+
+    exit_with(models(action, name, options=Options(config=config, json=json)))
 
 
 def models(action: str, name: str | None, *, options: Options) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from pegboard.app.app import App
 from pegboard.cli.call import read_arguments
+from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, exit_with
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import escape_controls, paint, pluralise, print_error, print_json, print_line
@@ -15,7 +18,27 @@ from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.text import escape_invisible
 
 
-def policy(
+def policy_command(
+    action: Annotated[str, typer.Argument(help="explain, test, diff or lint.")],
+    subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
+    args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
+    since: Annotated[
+        str, typer.Option("--since", help="For diff: period to compare, e.g. 7d, 12h or 30m.")
+    ] = "7d",
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Explain a decision; test, compare or lint rules."""
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    exit_with(_policy(action, subject, values or [], args=args, since=since, options=options))
+
+
+def _policy(
     action: str, subject: str | None, values: list[str], *, args: str | None, since: str, options: Options
 ) -> int:
     """Carry out the command; the exit status."""

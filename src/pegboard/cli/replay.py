@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
 from pegboard.runtime.replay import Divergence
 from pegboard.services.runs import Comparison
 from pegboard.store.runs import RunRow
+
+
+def replay_command(
+    run: Annotated[str, typer.Argument(metavar="ID")],
+    live_model: Annotated[
+        str | None, typer.Option("--live-model", help="Ask this model; reuse the recorded tool results.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="ID", help="Compare with another run.")
+    ] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Show what would differ with the current code, tools and rules.")
+    ] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Replay a recorded run offline and report any difference."""
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    exit_with(replay_run(run, live_model=live_model, against=against, options=options, now=now))
 
 
 def replay_run(

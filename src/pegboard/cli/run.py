@@ -6,8 +6,22 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModelName,
+    ModeOption,
+    PolicyFile,
+    SessionKey,
+    Workspace,
+    Yes,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.progress import EventPrinter
@@ -19,6 +33,27 @@ from pegboard.core.events import Event, RunFinished
 from pegboard.services.sessions import Conversation, model_line
 
 EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
+
+
+def run_command(
+    task: Annotated[str, typer.Argument(help="The task for the agent.")],
+    model: ModelName = None,
+    on_ask: Annotated[str, typer.Option("--on-ask", help="If nobody can approve: deny or suspend.")] = "deny",
+    session: SessionKey = None,
+    turns: Annotated[
+        int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")
+    ] = None,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Run an agent on a task: pegboard run "Summarise notes.txt" """
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    exit_with(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
 
 
 def run(

@@ -6,8 +6,21 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModelName,
+    ModeOption,
+    PolicyFile,
+    Workspace,
+    Yes,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.progress import EventPrinter
@@ -26,6 +39,24 @@ from pegboard.core.events import ModelReplied, RunFinished, RunStarted, TextPiec
 from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import UserMessage
 from pegboard.store.runs import RunRow
+
+
+def runs_command(
+    action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
+    run: Annotated[str | None, typer.Argument(metavar="[ID]", help="Run ID; for import, a file.")] = None,
+    model: ModelName = None,
+    pytest: Annotated[bool, typer.Option("--pytest", help="For export: write a pytest file.")] = False,
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """List, show, resume, export or import runs."""
+
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    exit_with(runs(action, run, model=model, pytest=pytest, options=options))
 
 
 def runs(action: str, run: str | None, *, model: str | None, pytest: bool, options: Options) -> int:
@@ -145,7 +176,9 @@ async def _resume_one(app: App, row: RunRow, model: str | None, options: Options
         for call in waiting:
             print_note(f"waiting for {call.kind} {call.key}; answer with: pegboard approvals")
         return EXIT["suspended"]
-    finished = await watch(app.runs.resume(row, interaction, model=model), event_printer(app, options))
+    finished = await watch(
+        app.runs.resume(row, interaction, model=model, mode=options.mode), event_printer(app, options)
+    )
     if not options.json:
         answer = escape_controls(app.redactor.redact(finished.answer)[0])[:200]
         print_note(f"run {row.id} {finished.status}: {answer}")

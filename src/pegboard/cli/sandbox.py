@@ -6,11 +6,33 @@ import asyncio
 import shlex
 import sys
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_note
 from pegboard.core.errors import BuildError
+
+
+def sandbox_command(
+    context: typer.Context,
+    action: Annotated[str, typer.Argument(help="run")],
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="bubblewrap, docker, podman, none.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="Allow connections to this host (repeatable).")
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+) -> None:
+    """Run a command in the sandbox: pegboard sandbox run -- COMMAND …"""
+
+    options = Options(workspace=workspace, config=config)
+    exit_with(sandbox(action, context.args, backend=backend, hosts=allow_host or [], options=options))
 
 
 def sandbox(

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import cast
+from typing import Annotated, cast
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Json, Yes, exit_with
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, print_json, print_line, print_note, table
@@ -19,6 +22,31 @@ _NAMES = {
     "images": "file contents before changes (needed for undo)",
     "spills": "full text of long results",
 }
+
+
+def store_command(
+    action: Annotated[str, typer.Argument(help="show or purge.")] = "show",
+    older: Annotated[
+        str, typer.Option("--older", help="For purge: minimum age to delete, e.g. 30d or 12h.")
+    ] = "30d",
+    everything: Annotated[bool, typer.Option("--all", help="For purge: delete regardless of age.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="For purge: delete only history, images or spills (repeatable)."),
+    ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what would be deleted without deleting it.")
+    ] = False,
+    config: ConfigFile = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Show how much past work is stored, or delete it."""
+
+    options = Options(config=config, yes=yes, json=json)
+    exit_with(
+        store(action, older=older, everything=everything, only=only or [], preview=preview, options=options)
+    )
 
 
 def store(

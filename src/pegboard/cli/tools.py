@@ -5,8 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
+import typer
+
+from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, print_line, print_note, table
 from pegboard.core.errors import ConfigError
@@ -14,6 +17,23 @@ from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
 _WIDTH: Final = 88
+
+
+def tools_command(
+    tool: Annotated[
+        str | None, typer.Argument(metavar="[TOOL]", help="Show this tool and its parameters.")
+    ] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option("--dialect", help="Print the schemas in a provider's format, e.g. anthropic."),
+    ] = None,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """List the tools, or show one: pegboard tools edit_file"""
+
+    exit_with(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
 
 
 def tools(dialect: str | None, *, name: str | None = None, options: Options) -> int:

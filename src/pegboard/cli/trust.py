@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from pegboard.cli.option_types import Json, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import escape_controls, print_json, print_line, table
 from pegboard.config.paths import Paths, current_folder
 from pegboard.services.settings import TrustedFiles
+
+
+def trust_command(
+    file: Annotated[Path | None, typer.Argument(help="Default: the project's config file.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the file.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List trusted files.")] = False,
+    workspace: Workspace = None,
+    json: Json = False,
+) -> None:
+    """Trust a project's config file until it changes."""
+
+    exit_with(trust(file, remove=remove, show=show, options=Options(workspace=workspace, json=json)))
 
 
 def trust(file: Path | None, *, remove: bool, show: bool, options: Options) -> int:

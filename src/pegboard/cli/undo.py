@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import (
     escape_controls,
@@ -24,6 +28,26 @@ from pegboard.core.text import escape_invisible
 from pegboard.files.journal import JournalEntry
 from pegboard.files.undo import UndoReport
 from pegboard.services.calls import error_fields
+
+
+def undo_command(
+    target: Annotated[str | None, typer.Argument(metavar="[RUN|CALL]")] = None,
+    last: Annotated[bool, typer.Option("--last", help="Undo the last call that changed files.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what would change without changing it.")
+    ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Restore what was undone.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List what can be undone.")] = False,
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Undo a call's or run's file changes, keeping later edits."""
+
+    options = Options(workspace=workspace, config=config, json=json)
+    if show:
+        exit_with(history(options=options))
+    exit_with(undo(target, last=last, preview=preview, redo=redo, options=options))
 
 
 def undo(target: str | None, *, last: bool, preview: bool, redo: bool, options: Options) -> int:

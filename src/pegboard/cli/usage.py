@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import escape_controls, pluralise, print_json, print_line, table
 from pegboard.core.transcript import Usage
+
+
+def usage_command(
+    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
+    workspace: Workspace = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Show tokens, cost and time by model, day, session and tool."""
+
+    exit_with(usage(since, options=Options(workspace=workspace, config=config, json=json)))
 
 
 def usage(since: str, *, options: Options) -> int:

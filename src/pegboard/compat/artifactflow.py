@@ -1,4 +1,4 @@
-"""artifactflow: document 004's way: permission levels, parameter lists, kits for agents, calls in XML."""
+"""artifactflow: ArtifactFlow's way: permission levels, parameter lists, kits for agents, calls in XML."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ToolResult:
 
 
 class BaseTool(ABC):
-    """004's tool: a parameter list and `execute(**params) -> ToolResult`.
+    """ArtifactFlow's tool: a parameter list and `execute(**params) -> ToolResult`.
 
     Calling an instance validates and runs it, with no runtime around it; a kit's `execute_tool`, an Executor
     and an Agent go through the policy.

@@ -1,4 +1,4 @@
-"""moltbot: document 003's way: factory tools with a four-argument execute, and its tool sets."""
+"""moltbot: Moltbot's way: factory tools with a four-argument execute, and its tool sets."""
 
 from __future__ import annotations
 

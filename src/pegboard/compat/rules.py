@@ -119,7 +119,7 @@ def compile_rules(document: str, settings: Mapping[str, Any] | None = None) -> C
 
 
 def nanobot(settings: Mapping[str, Any]) -> CompiledRules:
-    """000's exec settings."""
+    """Nanobot's exec settings."""
     given = _folded(settings)
     rules: list[Rule] = []
     denied = given.get("denypatterns")
@@ -148,7 +148,7 @@ def nanobot(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def nanobot_hook(settings: Mapping[str, Any]) -> CompiledRules:
-    """001's SafetyHook."""
+    """Nanobot's SafetyHook."""
     given = _folded(settings)
     tools = _strings(given.get("dangeroustools", ("delete_file", "exec")), "dangerous_tools")
     patterns = _strings(
@@ -165,7 +165,7 @@ def nanobot_hook(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def nanobot_net(settings: Mapping[str, Any]) -> CompiledRules:
-    """002's denied texts; `additionalDeniedPatterns` are added to the defaults."""
+    """NanoBot.Net's denied texts; `additionalDeniedPatterns` are added to the defaults."""
     given = _folded(settings)
     rules: list[Rule] = [_rows("nanobot-net", "the default denied texts", "Command contains blocked pattern")]
     more = _strings(given.get("additionaldeniedpatterns") or (), "additionalDeniedPatterns")
@@ -175,7 +175,7 @@ def nanobot_net(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def moltbot(settings: Mapping[str, Any]) -> CompiledRules:
-    """003's `tools` section."""
+    """Moltbot's `tools` section."""
     tools = _folded(settings)
     tools = _folded(tools.get("tools", tools))
     execution = _folded(tools.get("exec") or {})
@@ -213,7 +213,7 @@ def moltbot(settings: Mapping[str, Any]) -> CompiledRules:
 
 
 def artifactflow(settings: Mapping[str, Any]) -> CompiledRules:
-    """004's levels by tool name: `confirm` asks; `auto` is the tool's own default."""
+    """ArtifactFlow's levels by tool name: `confirm` asks; `auto` is the tool's own default."""
     rules: list[Rule] = []
     for name, level in settings.items():
         word = str(getattr(level, "value", level)).lower()

@@ -63,7 +63,7 @@ def failure_text(result: ToolResult, text: str) -> ToolResult:
 
 
 def net_failure(result: ToolResult, arguments: Arguments) -> ToolResult:
-    """002's failures: one line `Error: …`, no standing hint."""
+    """NanoBot.Net's failures: one line `Error: …`, no standing hint."""
     error = result.error
     if error is None:
         return result
@@ -113,7 +113,7 @@ def net_exec(result: ToolResult, arguments: Arguments) -> str | None:
 
 
 def cut(text: str) -> str:
-    """002's cut: the first 10,000 characters and a mark."""
+    """NanoBot.Net's cut: the first 10,000 characters and a mark."""
     return text if len(text) <= MAX_OUTPUT else clip(text, 0, MAX_OUTPUT) + TRUNCATED
 
 

@@ -37,7 +37,7 @@ class JsonTable:
             return {}
         except ValueError as error:
             raise ConfigError(
-                f"cannot read the list of {self._what} {self._file} ({error}); move the file away to start afresh"
+                f"cannot read the list of {self._what} {self._file} ({error}); move it away to start afresh"
             ) from None
 
     def add(self, key: str, value: str) -> None:

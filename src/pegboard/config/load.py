@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -84,6 +85,19 @@ class Config:
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
+
+
+def without_missing_folders(config: Config) -> Config:
+    """The settings without further folders that cannot be opened here; `ignored` names those."""
+    changes: dict[str, Any] = {}
+    ignored = list(config.ignored)
+    for key in ("allowed_dirs", "read_only_dirs"):
+        names: tuple[str, ...] = getattr(config, key)
+        places = [Path(name).expanduser() for name in names]
+        usable = [p for p in places if p.is_dir() and os.access(p, os.R_OK | os.X_OK)]
+        changes[key] = tuple(str(p) for p in usable)
+        ignored += [f"{key}: {p} is not a folder that can be opened" for p in places if p not in usable]
+    return replace(config, ignored=tuple(ignored), **changes)
 
 
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}

@@ -99,13 +99,13 @@ def available_models(
     )
 
 
-def fetch_weights(name: str, paths: Paths) -> Any:
+async def fetch_weights(name: str, paths: Paths) -> Path:
     """Fetch a small model's weights; their path.
 
     Raises:
         ModelError: an unknown name, no network, or a wrong checksum.
     """
-    return import_object("pegboard.models.weights:get")(name, paths.data)
+    return await import_object("pegboard.models.weights:fetch")(name, paths.data)
 
 
 def _keys(name: str | None, sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ class NetworkSettings:
 
     Attributes:
         allow_hosts: exact names or addresses, each with an optional `:port`.
-        allow_cidrs: networks, such as `198.18.0.0/15` where a local proxy answers every name (case web-04).
+        allow_cidrs: networks, such as `198.18.0.0/15` where a local proxy answers every name.
     """
 
     allow_hosts: tuple[str, ...] = ()

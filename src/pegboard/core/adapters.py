@@ -1,10 +1,10 @@
-"""Adapters: tools written in another system's class style, as Tools (ledger X-01).
+"""Adapters: tools written in another system's class style, as Tools.
 
 Known styles, found by their shape:
 
 * `execute(**arguments)` or `run(**arguments)` beside `name` and `description` (000, 001);
-* `parameters` as a JSON Schema, as 001's bare property map, or absent: then the function's own types;
-* `get_parameters()` that lists 004's parameters;
+* `parameters` as a JSON Schema, as Nanobot's bare property map, or absent: then the function's own types;
+* `get_parameters()` that lists ArtifactFlow's parameters;
 * `execute(tool_call_id, params, signal, on_update)`, as an object or a dict (003).
 
 What such a tool does cannot be seen from outside, so it has the effect `call python/NAME` unless it
@@ -187,7 +187,7 @@ def opaque(name: str, style: AdapterOptions = OPAQUE) -> tuple[Effect, ...]:
 
 
 def level_of(permission: Any) -> Level:
-    """The level that a document's permission means: an enum member or a word (ledger A-02, A-03, X-24)."""
+    """The level that a document's permission means: an enum member or a word."""
     if permission is None:
         return "auto"
     word = str(getattr(permission, "value", permission)).lower()
@@ -197,7 +197,7 @@ def level_of(permission: Any) -> Level:
 
 
 def takes_call(function: Callable[..., Any]) -> bool:
-    """Whether it has 003's form `(tool_call_id, params, signal, on_update)`, or the start of it."""
+    """Whether it has Moltbot's form `(tool_call_id, params, signal, on_update)`, or the start of it."""
     names = _positional(function)
     return len(names) >= 2 and names[0].lower().endswith("id") and names[1].lower() in _BAGS
 
@@ -226,7 +226,7 @@ def schema_of(thing: Any, name: str) -> Mapping[str, Any] | None:
 
 
 def result_of(value: Any) -> Any:
-    """A returned value, with 003's content dict and 004's result object read into a ToolResult."""
+    """A returned value, with Moltbot's content dict and ArtifactFlow's result object read into a ToolResult."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, Mapping):
@@ -364,7 +364,7 @@ def _block(value: Any) -> Block:
 
 
 def _from_outcome(value: Any) -> ToolResult:
-    """004's `success, data, error, metadata` (ledger A-09)."""
+    """ArtifactFlow's `success, data, error, metadata`."""
     extra = getattr(value, "metadata", None)
     notes = Notes(extra=dict(cast("Mapping[str, Any]", extra))) if isinstance(extra, Mapping) else Notes()
     if value.success:

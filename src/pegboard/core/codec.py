@@ -400,7 +400,7 @@ def _effect_from_dict(value: Mapping[str, Any]) -> Effect:
 
 
 def _change_to_dict(change: Change) -> dict[str, Any]:
-    # Without the files' contents: before-images lie in the journal and nowhere else (decisions 17).
+    # Without the files' contents: before-images lie in the journal and nowhere else.
     out = {"path": change.path, "kind": change.kind, "moved_to": change.moved_to, "diff": change.diff}
     return out if change.mode is None else {**out, "mode": change.mode}
 

@@ -147,12 +147,12 @@ class ToolCall:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The arguments where they are an object already, else empty (ledger A-33)."""
+        """The arguments where they are an object already, else empty."""
         return dict(self.arguments) if isinstance(self.arguments, Mapping) else {}
 
     @property
     def input(self) -> dict[str, Any]:
-        """The same as `params` (ledger D-14)."""
+        """The same as `params`."""
         return self.params
 
 

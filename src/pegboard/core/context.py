@@ -89,7 +89,7 @@ class Context:
         depth: 0 for the main agent, +1 for each subagent level.
         deadline: event-loop time at which the call must end, None = no deadline.
         cancelled: set when the caller has given up; long tools look at it.
-        emit: gives a partial update to whoever listens (ledger M-44).
+        emit: gives a partial update to whoever listens.
         labels: taint labels of the run so far.
         ports: what `Inject[...]` is filled from, by port type.
         effects: what the running call may do, as it was authorised; None outside one and while it plans.

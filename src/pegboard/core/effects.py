@@ -1,4 +1,4 @@
-"""Effects: what a call will do to the world, known before it runs (DESIGN 1)."""
+"""Effects: what a call will do to the world, known before it runs."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Effect:
             exec: the command segment as text. connect: `host` or `host:port`.
             send: `channel:chat`. call: `server/tool`.
         argv: exec only: program and arguments as parsed; None = not analysable.
-        read_only: exec only: the segment stands in the read-only table (decisions 13).
+        read_only: exec only: the segment stands in the read-only table.
         at_least: the tool's own judgement of this effect (the shell guard's verdict);
             a policy may be stricter, and only a grant, an allow rule or an override is milder.
         reason: why `at_least` says so, one clause for people and models.
         bound: what a yes is bound to beside the words: `PATH sha256:HEX` for each script of the
-            workspace that an exec runs (case perm-18), and the digest of the whole command where words of
+            workspace that an exec runs, and the digest of the whole command where words of
             it are not known before it runs, since the same words may then mean something else.
-        unordered: call only: the server takes calls side by side (decisions 13).
+        unordered: call only: the server takes calls side by side.
         decisive: exec only: words that make the segment run something else than its program's name says
             (`core.pager=./x`, `--to-command=./x`). A rule that allows commands covers the segment only
             where its pattern spells each of them; what no pattern can spell stands for text that is
@@ -177,7 +177,7 @@ class Plan:
     private: Any = None
 
     def digest(self) -> str:
-        """SHA-256 (hex) over effects and changes; what an approval is bound to (decisions 5)."""
+        """SHA-256 (hex) over effects and changes; what an approval is bound to."""
         return _digest(
             [[e.kind, e.target, e.argv, e.bound] for e in self.effects]
             + [c.digest() for c in self.changes.changes]

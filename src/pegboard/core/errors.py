@@ -193,7 +193,7 @@ class BuildError(PegboardError):
 
 
 class ToolNotFoundError(BuildError, LookupError):
-    """A registry or toolkit was asked for a tool that it lacks (ledger D-05)."""
+    """A registry or toolkit was asked for a tool that it lacks."""
 
 
 class ConfigError(BuildError):
@@ -201,7 +201,7 @@ class ConfigError(BuildError):
 
 
 class ToolExecutionDenied(PegboardError):
-    """A denied call, raised only where the caller asked for exceptions (ledger X-26)."""
+    """A denied call, raised only where the caller asked for exceptions."""
 
 
 class ModelError(PegboardError):

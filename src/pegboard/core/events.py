@@ -1,4 +1,4 @@
-"""Events: what happens in a run, as values; the stream of them is the one history (decisions 18)."""
+"""Events: what happens in a run, as values; the stream of them is the one history."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class CallStarted:
         effects, changes: what it will do.
         decision: allow, ask or deny; `rule` and `reason` say why.
         approver: who said yes or no, empty where nobody was asked.
-        digest: what was approved (decisions 5), empty for calls without effects.
-        observed: what rules in observation would have answered otherwise (G-23).
+        digest: what was approved, empty for calls without effects.
+        observed: what rules in observation would have answered otherwise.
     """
 
     type: ClassVar[str] = "call.started"
@@ -114,7 +114,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequested:
-    """A call waits for a yes (ledger A-05). `novel`: what it would do for the first time (G-25)."""
+    """A call waits for a yes. `novel`: what it would do for the first time."""
 
     type: ClassVar[str] = "permission.request"
     approval: str
@@ -129,7 +129,7 @@ class PermissionRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallUpdate:
-    """A partial result of a running call (ledger M-44); not stored."""
+    """A partial result of a running call; not stored."""
 
     type: ClassVar[str] = "call.update"
     call_id: str
@@ -139,7 +139,7 @@ class CallUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationTried:
-    """A confined command tried to reach something through the egress proxy (G-18).
+    """A confined command tried to reach something through the egress proxy.
 
     Attributes:
         call_id, tool: the call that started the command; empty where a person started it.
@@ -161,7 +161,7 @@ class DestinationTried:
 
 @dataclass(slots=True)
 class CallFinished:
-    """A call has its one result (ledger A-04: TOOL_COMPLETE)."""
+    """A call has its one result."""
 
     type: ClassVar[str] = "call.finished"
     result: ToolResult
@@ -178,7 +178,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted:
-    """The conversation was shortened to fit the model's window (ledger K-73).
+    """The conversation was shortened to fit the model's window.
 
     The stream still holds everything: only what the model is sent from here on is shorter. The same
     messages and figures always give the same shorter messages, so a fold can do it again.

@@ -34,7 +34,7 @@ class SystemClock:
 
 
 MAX_CHARS: Final = 10_000
-"""Characters of one result's text that a model sees (DESIGN 5, ledger N-67, X-19)."""
+"""Characters of one result's text that a model sees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ class Limits:
         money: US dollars; None = no limit.
         wall_s: seconds that it takes, without those in which it waits for somebody; None = no limit.
         calls: tool calls; None = no limit. A call beyond it is refused, and the run goes on.
-        tool_calls: calls of single tools, by their names; refused in the same way (ledger G-09).
-        calls_per_turn: calls of one model turn; those behind are refused (ledger X-46).
+        tool_calls: calls of single tools, by their names; refused in the same way.
+        calls_per_turn: calls of one model turn; those behind are refused.
         context_tokens: tokens of one request, answer included; None = the model's window where it is known.
         soft: share of a limit at which a notice is given; 0 = none.
     """

@@ -1,6 +1,4 @@
-"""Naming profiles: the canonical tool names, every document's spelling of them, and how a kit takes them on
-(ledger X-60, X-62, G-20).
-"""
+"""Naming profiles: the canonical tool names, every document's spelling of them, and how a kit takes them on."""
 
 from __future__ import annotations
 
@@ -61,39 +59,39 @@ def _listed(value: Any) -> Any:
 SearchCount: TypeAlias = Annotated[
     int, Field(ge=1, le=50, description="How many results, 1 to 50."), Alias("max_results")
 ]
-"""How many results a search gives (X-28)."""
+"""How many results a search gives."""
 
 Freshness: TypeAlias = Annotated[
     str,
     BeforeValidator(_freshness),
     Field(description="How recent: any, day, week, month, year, or 2026-01-01..2026-01-31."),
 ]
-"""How recent what is found must be; comes as `any`, `day`, `week`, `month`, `year` or `DAY..DAY` (X-28)."""
+"""How recent what is found must be; comes as `any`, `day`, `week`, `month`, `year` or `DAY..DAY`."""
 
 ExtractMode: TypeAlias = Annotated[Literal["markdown", "text"], Field(description="What a page becomes.")]
-"""What a page is turned into (X-30)."""
+"""What a page is turned into."""
 
 MaxChars: TypeAlias = Annotated[int, Field(ge=100, description="Longest text, in characters.")]
-"""The longest text of a page (X-30)."""
+"""The longest text of a page."""
 
 MessageText: TypeAlias = Annotated[str, Field(description="What to say."), Alias("message")]
-"""The text of a message (X-32)."""
+"""The text of a message."""
 
 ChatId: TypeAlias = Annotated[str, EffectMarker("send", "The chat that it goes to.", ("target", "to"))]
-"""The chat that a message goes to; effect `send` (X-32)."""
+"""The chat that a message goes to; effect `send`."""
 
 MediaPaths: TypeAlias = Annotated[
     list[str], BeforeValidator(_listed), Field(description="Paths of files to send along.")
 ]
-"""Files that go with a message; one may come without its list (X-32)."""
+"""Files that go with a message; one may come without its list."""
 
 JobText: TypeAlias = Annotated[
     str, Field(description="What is to be done or said then."), Alias("prompt", "task")
 ]
-"""What a scheduled job says (X-34)."""
+"""What a scheduled job says."""
 
 JobId: TypeAlias = Annotated[str, Field(description="The job."), Alias("id")]
-"""Which job (X-34)."""
+"""Which job."""
 
 
 LOCALES: Final = ("en", "zh")

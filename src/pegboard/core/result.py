@@ -18,7 +18,7 @@ from pegboard.core.errors import BuildError, ToolError, format_value
 from pegboard.core.limits import MAX_CHARS
 
 HINT = "\n\n[Analyze the error above and try a different approach.]"
-"""What stands behind every error that a model reads (ledger N-24)."""
+"""What stands behind every error that a model reads."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,12 +84,12 @@ class ToolResult:
 
     @property
     def success(self) -> bool:
-        """The same as `ok` (ledger X-04)."""
+        """The same as `ok`."""
         return self.error is None
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The notes as a dict (ledger A-09)."""
+        """The notes as a dict."""
         return self.notes.to_dict()
 
     @property
@@ -98,11 +98,11 @@ class ToolResult:
         return text_of(self.content)
 
     def __str__(self) -> str:
-        """The text that the model reads (ledger X-04: 000's view)."""
+        """The text that the model reads."""
         return text_of(self.content)
 
     def to_dict(self) -> dict[str, Any]:
-        """`{success, data, error, metadata}` (ledger A-10); `error` is text or None."""
+        """`{success, data, error, metadata}`; `error` is text or None."""
         return {
             "success": self.ok,
             "data": self.data if self.data is not None or not self.ok else self.text,
@@ -117,12 +117,12 @@ class ToolResult:
 
     @classmethod
     def failed(cls, error: ToolError, *, notes: Notes = NO_NOTES) -> ToolResult:
-        """A failed result: `Error: …`, the error's hint, and the standing hint (ledger N-29)."""
+        """A failed result: `Error: …`, the error's hint, and the standing hint."""
         return cls(content=(Text(render_error(error)),), error=error, notes=notes)
 
 
 def render_error(error: ToolError) -> str:
-    """The text of an error for a model (ledger X-05)."""
+    """The text of an error for a model."""
     message = error.message if error.message.startswith("Error") else f"Error: {error.message}"
     return f"{message}\n{error.hint}{HINT}" if error.hint else message + HINT
 
@@ -140,7 +140,7 @@ class SupportsRedact(Protocol):
 
 
 class Spills(Protocol):
-    """Keeps whole texts that were cut (decisions 17)."""
+    """Keeps whole texts that were cut."""
 
     def save(self, text: str, *, call_id: str, labels: frozenset[str]) -> str:
         """Keep `text`; the name `spill:ID` under which `read` finds it."""
@@ -188,31 +188,26 @@ class Shaper:
     ) -> ToolResult:
         """The one result for a value that a tool returned."""
         result = to_result(value)
+        if isinstance(value, ToolResult):
+            # The tool may keep its own object.
+            result = replace(result, notes=replace(result.notes), artifacts=())
+        result.call_id, result.tool = call_id, tool
         limit = self.max_chars if max_chars is None else max_chars
-        content, truncated, spill = self._text(result.content, limit, call_id, labels)
-        given = result.notes
-        data = result.data
-        if data is not None and self.redactor is not None:
-            data = self._data(data)
-        return ToolResult(
-            content=content,
-            data=data,
-            error=result.error
-            if self.redactor is None or result.error is None
-            else self._error(result.error),
-            notes=Notes(
-                duration_s=duration_s,
-                truncated=truncated or given.truncated,
-                spill=spill or given.spill,
-                labels=tuple(sorted(labels.union(given.labels))) if labels or given.labels else (),
-                repairs=repairs,
-                extra=given.extra
-                if self.redactor is None or not given.extra
-                else self._data(dict(given.extra)),
-            ),
-            call_id=call_id,
-            tool=tool,
-        )
+        result.content, truncated, spill = self._text(result.content, limit, call_id, labels)
+        notes = result.notes
+        notes.duration_s, notes.repairs = duration_s, repairs
+        if truncated:
+            notes.truncated, notes.spill = True, spill or notes.spill
+        if labels or notes.labels:
+            notes.labels = tuple(sorted(labels.union(notes.labels)))
+        if self.redactor is not None:
+            if result.data is not None:
+                result.data = self._data(result.data)
+            if result.error is not None:
+                result.error = self._error(result.error)
+            if notes.extra:
+                notes.extra = self._data(dict(notes.extra))
+        return result
 
     def redacted(self, value: Any) -> Any:
         """A JSON-able value without secrets, for what is shown before it is a result."""
@@ -321,7 +316,7 @@ def _joins(char: str) -> bool:
 
 
 def to_result(value: Any) -> ToolResult:
-    """The result that a tool's return value means (ledger X-04).
+    """The result that a tool's return value means.
 
     str -> text; None -> a mark that there was no output; a ToolResult as it is; content blocks
     as they are; bytes -> a file; dict, list, numbers, dataclasses and pydantic models -> their

@@ -1,8 +1,7 @@
 """Characters that act on a terminal or hide text, taken out of what people and models are shown.
 
-Security.md, content; decisions 16: this concerns the view only, never a file's bytes. Terminal control
-sequences follow ECMA-48 (CSI, OSC, DCS, SOS, PM, APC, in 7-bit and C1 form); tag characters and bidirectional
-controls follow the Unicode tables (UAX 9, UTS 51).
+This concerns the view only, never a file's bytes. Terminal control sequences follow ECMA-48 (CSI, OSC, DCS, SOS, PM,
+APC, in 7-bit and C1 form); tag characters and bidirectional controls follow the Unicode tables (UAX 9, UTS 51).
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def _split(text: str) -> list[str]:
 def page(lines: LineRange, *, numbered: bool, most: int) -> Page:
     """The first of the lines that fit in `most` characters, at least one.
 
-    Numbered, a line is `%6d→text` (ledger M-03, X-13).
+    Numbered, a line is `%6d→text`.
     """
     if not lines.last:
         return Page("", "", 0, 0, False)

@@ -105,13 +105,13 @@ class Tool:
     Attributes:
         name: what the model calls.
         signature: its parameters; decodes arguments and renders the schema.
-        level: auto runs, confirm asks first, deny never runs (ledger A-02, X-24).
+        level: auto runs, confirm asks first, deny never runs.
         limits: time and size.
         idempotent: whether a call whose outcome is unknown may be repeated.
         touches: kinds of effect that it can have, for lists and annotations; what one call has is its plan's.
         hints: short phrases of requests that this tool is for; search and routing use them.
         aliases: other names that are accepted, not advertised.
-        example: argument values for prompts, may be None (ledger U-13).
+        example: argument values for prompts, may be None.
         render: words a result for a profile, from the result and the arguments, before it is redacted and
             cut; None = as it stands.
         canonical: the name that policy rules know it by where a profile shows another; empty = `name`.
@@ -292,7 +292,7 @@ class Tool:
 
     @property
     def output_schema(self) -> Mapping[str, Any] | None:
-        """JSON Schema of the result's `data`, None where the tool declares none (ledger G-13)."""
+        """JSON Schema of the result's `data`, None where the tool declares none."""
         return self.signature.output_schema
 
     @property
@@ -316,7 +316,7 @@ class Tool:
         return tuple(k for k in EFFECT_KINDS if k in found)
 
     def to_schema(self) -> dict[str, Any]:
-        """The OpenAI function form (ledger N-14)."""
+        """The OpenAI function form."""
         return {
             "type": "function",
             "function": {

@@ -1,4 +1,4 @@
-"""Deferral: a kit that advertises few tools and finds the others by words (ledger K-84, G-14).
+"""Deferral: a kit that advertises few tools and finds the others by words.
 
 Beyond some thirty tools the schemas cost more than they help. `deferred(kit)` shows a model the tools that are
 kept, `search_tools` and `call_tool`; the list never changes during a run, so prompt caches hold, and it works

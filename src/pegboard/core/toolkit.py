@@ -88,7 +88,7 @@ def add_sources(
     """The kit with the sources' tools behind it; a name that is taken gets a digest of what it is.
 
     The kit's own tools and those of earlier sources keep their names, so adding a source renames nothing.
-    A source with a method `collided(name) -> bool` may have such a tool left out instead (ledger X-39, raw).
+    A source with a method `collided(name) -> bool` may have such a tool left out instead.
     """
     taken = {t.name for t in toolkit}
     out: list[Tool] = []
@@ -118,7 +118,7 @@ TOOL_ALIASES: Final[dict[str, str]] = {
     "find_files": "glob",
     "schedule_task": "cron",
 }
-"""The spellings of the documents alone (ledger X-34, X-55, X-62): what is merely like a name, or a name of other
+"""The spellings of the documents alone: what is merely like a name, or a name of other
 systems, may mean something else there. They resolve only where the target is in the toolkit and the
 alias itself is no tool of the kit."""
 
@@ -205,11 +205,11 @@ class Toolkit:
         return Toolkit(t.copy(name=names[t.name]) if t.name in names else t for t in self)
 
     def profile(self, name: str, *, locale: str = "en") -> Toolkit:
-        """The same tools under the names, schemas and texts of another system (ledger G-20, X-62).
+        """The same tools under the names, schemas and texts of another system.
 
         Args:
             name: nanobot, nanobot-net, moltbot, artifactflow or claude-code.
-            locale: `zh` gives the documents' Chinese texts (X-60).
+            locale: `zh` gives the documents' Chinese texts.
 
         Raises:
             BuildError: no such profile or locale, or two tools would share a name.
@@ -245,7 +245,7 @@ class Toolkit:
         return list(cast(list[Any], rendered)) if isinstance(rendered, list) else rendered
 
     def advertised(self) -> Toolkit:
-        """What a model is shown of it: all of it, or what `deferred` leaves (ledger K-84)."""
+        """What a model is shown of it: all of it, or what `deferred` leaves."""
         return self
 
     def unwrap_call(self, call: ToolCall) -> ToolCall:
@@ -256,7 +256,7 @@ class Toolkit:
         """The tool that a model means by `name`: exact, without name noise, or by an alias.
 
         Noise is case, surrounding blanks, a `functions.` prefix and how words are joined (`read-file`,
-        `readFile`), and only where one single tool fits. A merely similar name never resolves (ledger K-06).
+        `readFile`), and only where one single tool fits. A merely similar name never resolves.
         """
         if not isinstance(cast(object, name), str):
             return None
@@ -298,7 +298,7 @@ class Toolkit:
 
 def as_tool(thing: Any) -> Tool:
     """A Tool from a Tool, a Tool subclass without arguments, a typed function, or a tool in the class
-    style of another system (ledger X-01; see `pegboard.core.adapters`).
+    style of another system (see `pegboard.core.adapters`).
 
     Raises:
         BuildError: it is none of these.
@@ -374,7 +374,7 @@ def _missing(name: str, known: Iterable[str]) -> str:
 
 
 class Registry:
-    """Tools by unique name. Each registry has its own (ledger D-03)."""
+    """Tools by unique name. Each registry has its own."""
 
     def __init__(self, tools: list[Any] | Toolkit | None = None) -> None:
         self._tools: dict[str, Tool] = {}
@@ -382,7 +382,7 @@ class Registry:
             self._tools[one.name] = one
 
     def register(self, tool: Any) -> Tool:
-        """Add a tool or typed function; one of the same name is replaced (ledger N-16)."""
+        """Add a tool or typed function; one of the same name is replaced."""
         made = as_tool(tool)
         self._tools[made.name] = made
         return made
@@ -392,14 +392,14 @@ class Registry:
         return self._tools.pop(name, None) is not None
 
     def get(self, name: str) -> Tool | None:
-        """The tool, or None (ledger N-18)."""
+        """The tool, or None."""
         return self._tools.get(name)
 
     def require(self, name: str) -> Tool:
         """The tool.
 
         Raises:
-            ToolNotFoundError: `Tool '{name}' not registered` and the nearest name (ledger D-05).
+            ToolNotFoundError: `Tool '{name}' not registered` and the nearest name.
         """
         return self.toolkit()[name]
 
@@ -424,7 +424,7 @@ class Registry:
         return iter(self._tools.values())
 
     def toolkit(self, *names: str, strict: bool = True) -> Toolkit:
-        """The named tools, or all, as a Toolkit; an unknown name is an error unless `strict=False` (X-61)."""
+        """The named tools, or all, as a Toolkit; an unknown name is an error unless `strict=False`."""
         if not names:
             return Toolkit(self._tools.values())
         kit = Toolkit(self._tools.values())
@@ -435,15 +435,15 @@ class Registry:
         return self.toolkit().schemas(dialect)
 
     def get_definitions(self) -> list[dict[str, Any]]:
-        """All tools in OpenAI form (ledger N-20)."""
+        """All tools in OpenAI form."""
         return [t.to_schema() for t in self]
 
     def list_schemas(self) -> list[dict[str, Any]]:
-        """The same as `get_definitions` (ledger D-06)."""
+        """The same as `get_definitions`."""
         return self.get_definitions()
 
     def list_tools(self) -> list[Tool]:
-        """The tools (ledger A-26)."""
+        """The tools."""
         return list(self)
 
     def add(self, toolkit: Toolkit) -> None:

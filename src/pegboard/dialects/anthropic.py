@@ -1,4 +1,4 @@
-"""anthropic: the Messages API (ledger D-11)."""
+"""anthropic: the Messages API."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pegboard.dialects.schemas import sendable
 from pegboard.dialects.wire import as_dict, as_dicts, to_json
 
 RECURSION: Final = 2
-"""How often a definition may stand inside itself before it becomes an open object (case schema-09)."""
+"""How often a definition may stand inside itself before it becomes an open object."""
 
 KEPT: Final = (
     "description",
@@ -34,7 +34,7 @@ def gemini_schema(schema: Mapping[str, Any], tool: str) -> tuple[dict[str, Any],
     """The subset, and what it could not say.
 
     No references, no empty enum entry, one type a node, `nullable` for null, and nothing beside
-    `anyOf` (cases schema-06, schema-08, schema-09, schema-20). What is lost stays in the full
+    `anyOf`. What is lost stays in the full
     schema, which the executor checks.
     """
     notes: list[str] = []

@@ -1,4 +1,4 @@
-"""openai-chat: OpenAI Chat Completions, and every server that speaks it (ledger N-14, N-119, N-120)."""
+"""openai-chat: OpenAI Chat Completions, and every server that speaks it."""
 
 from __future__ import annotations
 

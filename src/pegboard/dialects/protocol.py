@@ -33,7 +33,7 @@ class ToolkitView(Protocol):
     """An immutable, ordered collection of tools."""
 
     def __iter__(self) -> Iterator[ToolView]:
-        """The tools, always in the same order: prompt caches depend on it (ledger K-08)."""
+        """The tools, always in the same order: prompt caches depend on it."""
         ...
 
 

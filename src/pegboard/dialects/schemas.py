@@ -9,7 +9,7 @@ from pegboard.core.schema.json_schema import modern, pointer, rewrite, same
 from pegboard.dialects.wire import as_dict, as_dicts
 
 ROOT_REFUSED: Final = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
-"""Providers answer 400 to these at the root (ledger X-07)."""
+"""Providers answer 400 to these at the root."""
 
 
 def sendable(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pegboard.dialects.schemas import sendable
 
 
 def strict_or_plain(tool: ToolView) -> tuple[dict[str, Any], str]:
-    """The strict schema and no note, or the plain schema and why (cases schema-10, schema-19)."""
+    """The strict schema and no note, or the plain schema and why."""
     plain = sendable(tool.schema)
     problem = strict_problem(plain)
     made = plain if problem else strict(plain)

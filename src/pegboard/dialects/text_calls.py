@@ -116,7 +116,7 @@ class KnownTools:
         return element_value(element, sub, schema, self.guess)
 
     def wrap_single(self, tool: str, key: str, value: Any) -> Any:
-        """A parameter given once: a list of one where the tool's schema has a list: repeated elements are one (case xml-18).
+        """A parameter given once: a list of one where the tool's schema has a list: repeated elements are one.
 
         Nothing is no element. Text that may be meant as several stays, and the validator says what it must be.
         """
@@ -498,7 +498,7 @@ class _XMLCall:
             pos = step
 
     def values(self) -> dict[str, Any]:
-        """The arguments; a parameter given several times is a list (ledger case xml-18)."""
+        """The arguments; a parameter given several times is a list."""
         found: dict[str, list[Any]] = {}
         for element in self.elements:
             key = self.tools.key(self.name, element)

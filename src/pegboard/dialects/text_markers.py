@@ -111,7 +111,7 @@ RESULTS: Final[dict[str, str]] = {
     "<function_response>": "</function_response>",
     "[TOOL_RESULTS]": "[/TOOL_RESULTS]",
 }
-"""Results of tools: whatever stands in them is no call, even if a model writes them (case xml-20)."""
+"""Results of tools: whatever stands in them is no call, even if a model writes them."""
 
 LOOSE: Final = re.compile(
     r"<\s{0,3}+(?:[A-Za-z][\w.-]{0,40}+:)?(?P<word>(?i:tool[_-]?call|function[_-]?call|tool[_-]?use))"
@@ -166,7 +166,7 @@ FIXED: Final = (*CALLS, *RESULTS, *THINKING, *THINKING.values(), *THINKING_ENDS,
 """All marks that are fixed strings."""
 
 DECLARED: Final = re.compile(r"<!ENTITY\b|<!DOCTYPE[^<>\[]{0,390}(?:\[|>\s*\Z)")
-"""Entities, or a document type that holds some or stands right before the end of what is searched (case xml-19)."""
+"""Entities, or a document type that holds some or stands right before the end of what is searched."""
 
 _ORPHAN = re.compile(
     r"</(parameter|param|invoke|function|function_calls?|tool_calls?|params|name|arg_value)>\Z"
@@ -175,7 +175,7 @@ _MOST_ORPHANS: Final = 50
 
 
 def before_orphans(text: str) -> int:
-    """Where the closing tags begin that end an answer and belong to no call (case xml-09); else its length."""
+    """Where the closing tags begin that end an answer and belong to no call; else its length."""
     begin = end = len(text)
     for _ in range(_MOST_ORPHANS):
         window = text[max(0, end - 64) : end].rstrip()

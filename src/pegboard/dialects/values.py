@@ -1,4 +1,4 @@
-"""Values that arrive as bare text: typed by the schema, never by their looks (ledger X-09)."""
+"""Values that arrive as bare text: typed by the schema, never by their looks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def property_schema(schema: Mapping[str, Any], name: str) -> Mapping[str, Any] |
 def element_value(
     element: Element, schema: Any, root: Mapping[str, Any] | None, guess: Callable[[str], Any]
 ) -> Any:
-    """An element's value: typed text, a list of `item` elements, or an object of its children (U-10).
+    """An element's value: typed text, a list of `item` elements, or an object of its children.
 
     Args:
         schema: the value's schema, None where nothing is known of it.
@@ -110,7 +110,7 @@ def guessed(text: str) -> Any:
 
 
 def infer_scalar(text: str) -> Any:
-    """004's four rules: true and false, whole numbers, decimal numbers, else text (ledger A-36..A-39)."""
+    """The four rules of values in XML calls: true and false, whole numbers, decimal numbers, else text."""
     word = text.strip()
     if word.lower() in ("true", "false"):
         return word.lower() == "true"

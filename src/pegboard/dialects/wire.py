@@ -14,7 +14,7 @@ from pegboard.core.schema.decode import read_object
 from pegboard.core.schema.numerals import Numeral, as_sent, exact, holds_numeral, written
 
 INVALID: Final = "_invalid"
-"""The key under which history keeps arguments that were no JSON object (decision note 0080)."""
+"""The key under which history keeps arguments that were no JSON object."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

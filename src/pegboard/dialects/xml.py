@@ -1,6 +1,6 @@
-"""xml: 004's calls in XML with CDATA, the prompt that teaches them, and results as XML (ledger A-31..A-44).
+"""xml: calls in XML with CDATA, the prompt that teaches them, and results as XML.
 
-Selected for models without tool calls (X-45). Reads 004's form strictly where it is exact and
+Selected for models without tool calls. Reads that form strictly where it is exact and
 leniently where it is not, and the other text forms beside it, since models mix them.
 """
 
@@ -49,7 +49,9 @@ class XMLDialect(TextDialect):
     tags = True
 
     def decode(self, reply: Any, toolkit: ToolkitView | None = None) -> list[ToolCall]:
-        """The calls of a text; without a toolkit, values are typed by 004's four rules.
+        """The calls of a text.
+
+        Without a toolkit, values are true or false, whole or decimal numbers, else text.
 
         Raises:
             InvalidArguments: a call was cut off, or a document type stands before one. The
@@ -68,12 +70,12 @@ class XMLDialect(TextDialect):
         return [ToolCall(None, c.named.name, as_sent(c.named.sent), c.raw) for c in reading.calls]
 
     def prompt(self, toolkit: ToolkitView) -> str:
-        """The whole instruction: introduction, one section a tool, notes (ledger A-42)."""
+        """The whole instruction: introduction, one section a tool, notes."""
         sections = [tool_section(tool) for tool in toolkit]
         return "\n\n".join([INTRODUCTION, *sections, NOTES]) if sections else ""
 
     def call(self, call: ToolCall) -> str:
-        """A call in 004's form (ledger A-31, A-32)."""
+        """A call as XML."""
         return format_call(call.name, wire.arguments_object(call.arguments))
 
     def result(self, result: ToolResult) -> str:
@@ -86,7 +88,7 @@ class XMLDialect(TextDialect):
 
 
 def tool_section(tool: ToolView) -> str:
-    """One tool in the layout of ledger A-44."""
+    """One tool as the prompt describes it."""
     schema = modern(tool.schema)
     lines = [f"### {tool.name}", f"Description: {tool.description}", "Parameters:"]
     properties = wire.as_dict(schema.get("properties"))
@@ -98,14 +100,14 @@ def tool_section(tool: ToolView) -> str:
 
 
 def format_call(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as XML, every value in CDATA, lists as `<item>` elements (ledger A-31, A-32, U-10)."""
+    """A call as XML, every value in CDATA, lists as `<item>` elements."""
     lines = ["<tool_call>", f"  <name>{_escaped(name)}</name>", "  <params>"]
     lines += [f"    {_argument(key, value)}" for key, value in arguments.items()]
     return "\n".join([*lines, "  </params>", "</tool_call>"])
 
 
 def format_tool_result(name: str, result: Mapping[str, Any]) -> str:
-    """A result as XML (ledger A-43, U-14).
+    """A result as XML.
 
     Args:
         name: the tool.
@@ -169,7 +171,7 @@ def _values(body: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
 
 
 def _example(tool: ToolView) -> str:
-    """The tool's own example where it has one (ledger U-13), else one that its schema accepts."""
+    """The tool's own example where it has one, else one that its schema accepts."""
     own = getattr(tool, "example", None)
     if isinstance(own, str) and own.strip():
         return own.strip()

@@ -152,7 +152,7 @@ def _mixed(text: str, pos: int, section: int, close: str) -> tuple[str, int] | N
 
 
 def _sections(text: str, pos: int, element: Element, work: ParseBudget) -> tuple[Element, int]:
-    """CDATA sections, adjacent ones joined, up to the closing tag; a missing one is repaired (U-11)."""
+    """CDATA sections, adjacent ones joined, up to the closing tag; a missing one is repaired."""
     close = f"</{element.tag}>"
     parts: list[str] = []
     while True:

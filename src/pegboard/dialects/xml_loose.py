@@ -1,4 +1,4 @@
-"""Calls whose mark is nearly `<tool_call>`: attributes, other case, spaces, namespaces, hyphens (ledger 2.2).
+"""Calls whose mark is nearly `<tool_call>`: attributes, other case, spaces, namespaces, hyphens.
 
 The block is written as it should have been and read like any other; what stands in a parameter stays.
 """

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-import pegboard
 from pegboard.core.content import Image
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, ToolError, Unavailable, Unsupported
 from pegboard.ports.documents import OFFICE, Document, DocumentKind
@@ -75,7 +74,7 @@ class DocumentReader:
         job = json.dumps(
             {"kind": kind, "pages": pages, "memory_bytes": limits.memory_bytes, "cpu_s": limits.cpu_s}
         )
-        home = str(Path(pegboard.__file__).parents[1])
+        home = str(Path(__file__).parents[2])
         start = (
             f"import sys; sys.path.insert(0, {home!r}); from pegboard.documents.worker import main; main()"
         )

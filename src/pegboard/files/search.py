@@ -783,9 +783,7 @@ def _scan_in_child(job: ScanJob, found: _Hits, deadline: float) -> Generator[tup
         TimedOut: the deadline passed.
         Unavailable: the child broke down.
     """
-    import pegboard
-
-    home = str(Path(pegboard.__file__).parents[1])
+    home = str(Path(__file__).parents[2])  # Not through the package root, which imports us.
     start = f"import sys; sys.path.insert(0, {home!r}); from pegboard.files.search import scan_child; scan_child()"
     for _ in range(_SLOW_FILES):
         request = json.dumps(

@@ -128,7 +128,7 @@ class MCPServer:
         return [self._tool(offer) for offer in catalogue.offers]
 
     def collided(self, name: str) -> bool:
-        """Whether a tool of ours is left out where its name is taken: with raw names only, and told (X-39)."""
+        """Whether a tool of ours is left out where its name is taken: with raw names only, and told."""
         if self.style != "raw":
             return False
         self._collisions[name] = (

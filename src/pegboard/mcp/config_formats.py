@@ -32,7 +32,7 @@ def servers_of(
 ) -> tuple[ServerConfig, ...]:
     """The servers of a settings value.
 
-    Takes a list of tables with `name`, a map by name (N-118, C-39), and whole files of
+    Takes a list of tables with `name`, a map by name, and whole files of
     desktop clients (`mcpServers`), VS Code (`servers` with `inputs`) and `.mcp.json`. Keys match without
     regard to case, `_` or `-`.
 

@@ -349,9 +349,9 @@ def _context() -> Any:
 
 
 def _version() -> str:
-    from pegboard import __version__
+    from pegboard.version import VERSION
 
-    return __version__
+    return VERSION
 
 
 class ProgressReporter:

@@ -10,8 +10,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.anthropic import Anthropic
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
-from pegboard.models.remote import RemoteModel
-from pegboard.models.sdk import sdk
+from pegboard.models.remote import RemoteModel, sdk
 from pegboard.models.streams import watched
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
@@ -29,7 +28,7 @@ class AnthropicModel(RemoteModel):
 
     Args:
         model: the model's name.
-        api_key: the key of this very server (decisions 11).
+        api_key: the key of this very server.
         base_url: another server that speaks Messages; None = Anthropic.
         options: further request fields (`max_tokens`, `thinking`, `temperature` …).
         timeout_s: seconds without a byte after which a request has failed.

@@ -69,14 +69,14 @@ class Endpoint:
 
     @property
     def destination(self) -> str:
-        """`this machine`, or the host (decisions 11)."""
+        """`this machine`, or the host."""
         return "this machine" if self.is_local else self.host
 
 
 def endpoint_of(
     provider: str, model: str, api_key: str | None, base_url: str | None, *, own: str, variable: str
 ) -> Endpoint:
-    """A provider's own endpoint, or that of another server which speaks as it does (decisions 11).
+    """A provider's own endpoint, or that of another server which speaks as it does.
 
     Args:
         provider: its name in `--model`.

@@ -12,8 +12,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.gemini import Gemini
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
-from pegboard.models.remote import RemoteModel
-from pegboard.models.sdk import sdk
+from pegboard.models.remote import RemoteModel, sdk
 from pegboard.models.streams import watched
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
@@ -24,7 +23,7 @@ class GeminiModel(RemoteModel):
 
     Args:
         model: the model's name.
-        api_key: the key of this very server (decisions 11).
+        api_key: the key of this very server.
         base_url: another server that speaks generateContent; None = Google.
         options: further fields of GenerateContentConfig, wire spelling (`maxOutputTokens`, `thinkingConfig` …).
         timeout_s: seconds after which a request has failed.

@@ -9,8 +9,7 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_chat import OpenAIChat
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import Endpoint, endpoint_of
-from pegboard.models.remote import RemoteModel
-from pegboard.models.sdk import sdk
+from pegboard.models.remote import RemoteModel, sdk
 from pegboard.models.streams import watched
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -25,7 +24,7 @@ class OpenAIModel(RemoteModel):
     Args:
         model: the model's name at the server.
         api_key: the server's key. It must be the key of this very server: a key of another
-            origin is never sent here (decisions 11). None sends a placeholder.
+            origin is never sent here. None sends a placeholder.
         base_url: where the API begins, `https://api.openai.com/v1` by default.
         strict: send tools with `strict: true` where their schema allows.
         thinking_field: see OpenAIChat.
@@ -74,7 +73,7 @@ class OpenAIModel(RemoteModel):
             out["tools"] = tools
             if not allow_tools:
                 # Tools stay in the request: without them the prompt's prefix would change and no
-                # longer be cached (ledger K-08).
+                # longer be cached.
                 out["tool_choice"] = "none"
         return out
 

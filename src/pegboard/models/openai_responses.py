@@ -24,7 +24,7 @@ class OpenAIResponsesModel(RemoteModel):
 
     Args:
         model: the model's name.
-        api_key: the key of this very server (decisions 11).
+        api_key: the key of this very server.
         base_url: another server that speaks Responses; None = OpenAI.
         strict: send tools with `strict: true` where their schema allows.
         options: further request fields (`reasoning`, `max_output_tokens` …).

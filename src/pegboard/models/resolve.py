@@ -1,4 +1,4 @@
-"""choose: from `--model` text, or from what is there, to a model (decisions 11)."""
+"""choose: from `--model` text, or from what is there, to a model."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def _own_url(family: str, env: Mapping[str, str]) -> str | None:
 
 
 def _key_for(url: str, around: ModelSources) -> str | None:
-    """The key of a server named by URL: its own, never the provider's (decisions 11)."""
+    """The key of a server named by URL: its own, never the provider's."""
     origin = origin_of(url)
     own = {origin_of(known): key for known, key in around.keys.items()}
     if origin in own:

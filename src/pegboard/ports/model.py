@@ -71,7 +71,7 @@ class Model(Protocol):
 
     @property
     def destination(self) -> str:
-        """Where the data goes: a host, `this machine` or `nowhere` (decisions 11)."""
+        """Where the data goes: a host, `this machine` or `nowhere`."""
         ...
 
     def converse(

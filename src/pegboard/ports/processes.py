@@ -1,4 +1,4 @@
-"""Jobs: background commands that outlive the call that started them (ledger X-20, X-21)."""
+"""Jobs: background commands that outlive the call that started them."""
 
 from __future__ import annotations
 

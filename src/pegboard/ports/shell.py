@@ -62,7 +62,7 @@ class ExecOutcome:
         duration_s: wall seconds.
         timed_out: ended by the deadline, children included.
         dropped_bytes: bytes of output that were not kept.
-        changes: what it changed in the workspace (decisions 19), empty where not captured.
+        changes: what it changed in the workspace, empty where not captured.
         notes: what the sandbox has to say (refused connections, quarantined files, not undoable).
         backend: bubblewrap, docker, podman or none.
     """

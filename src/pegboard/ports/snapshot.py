@@ -1,4 +1,4 @@
-"""Snapshots: the state of the workspace before a command, and what the command changed (decisions 19)."""
+"""Snapshots: the state of the workspace before a command, and what the command changed."""
 
 from __future__ import annotations
 

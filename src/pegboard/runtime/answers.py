@@ -1,4 +1,4 @@
-"""Answers: what people said to questions of a run that had been put aside (decisions 5, 14; ledger K-25)."""
+"""Answers: what people said to questions of a run that had been put aside."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ VOID: Final = "void"
 
 
 def lost_secret(call: ToolCall) -> Conflict | None:
-    """Why a call cannot be done from its record: that keeps no secrets, and a mark is not what was shown (decisions 5, 16)."""
+    """Why a call cannot be done from its record: that keeps no secrets, and a mark is not what was shown."""
     if not has_redaction_mark(call.arguments):
         return None
     return Conflict(

@@ -1,4 +1,4 @@
-"""Availability: which tools a model may have (ledger M-67, K-22)."""
+"""Availability: which tools a model may have."""
 
 from __future__ import annotations
 

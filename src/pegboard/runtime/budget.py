@@ -1,4 +1,4 @@
-"""Budget: what a run may spend, with a notice before each end (ledger K-51, G-09)."""
+"""Budget: what a run may spend, with a notice before each end."""
 
 from __future__ import annotations
 

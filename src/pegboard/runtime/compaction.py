@@ -1,4 +1,4 @@
-"""Compaction: a conversation made to fit a model's window, valid at every border (ledger K-73).
+"""Compaction: a conversation made to fit a model's window, valid at every border.
 
 Pure: the same messages and figures give the same shorter messages. In order, until it fits: old
 pictures become a line of text; old results and long arguments are cut; the oldest turns are left out

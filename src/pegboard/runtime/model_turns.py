@@ -31,12 +31,12 @@ class ModelTurns:
 
     async def next(
         self, conversation: WindowedConversation, state: RunState, *, allow_tools: bool = True
-    ) -> AssistantMessage:
-        """One model turn within the window; where the model says it was too long, once more with less."""
+    ) -> ModelReplied:
+        """One model turn within the window; if the model says it was too long, once more with less."""
         if (done := conversation.fit()) is not None:
             self.recorder.record(done)
         try:
-            return await self._reply(conversation, state, allow_tools)
+            return ModelReplied(await self._reply(conversation, state, allow_tools))
         except ModelError as failure:
             if len(conversation.messages) < 4 or not (failure.too_long or is_too_long(str(failure))):
                 raise
@@ -45,7 +45,7 @@ class ModelTurns:
             except ContextOverflow as error:
                 # What the model said is what a person can act on; our estimate of it is not.
                 raise failure from error
-            return await self._reply(conversation, state, allow_tools)
+            return ModelReplied(await self._reply(conversation, state, allow_tools))
 
     async def _reply(
         self, conversation: WindowedConversation, state: RunState, allow_tools: bool

@@ -1,4 +1,4 @@
-"""Recorded: the model, the executor and the people of a record, in the place of the real ones (ledger G-03)."""
+"""Recorded: the model, the executor and the people of a record, in the place of the real ones."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class RecordedExecutor:
         return _RecordedTool(name=known, idempotent=not (told and told.code == "interrupted"))
 
     async def turn(
-        self, calls: Sequence[ToolCall], context: Context, shared: object = None
+        self, calls: Sequence[ToolCall], context: Context, shared: object = None, *, step: object = None
     ) -> tuple[ToolResult, ...]:
         """See TurnExecutor."""
         wanted = {c.id or "": c for c in calls}

@@ -1,4 +1,4 @@
-"""Refusals: calls that get their one result without reaching the executor (ledger K-49, M-67, G-09)."""
+"""Refusals: calls that get their one result without reaching the executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RepeatGuard: notices a model that makes the same calls again and again (ledger K-50)."""
+"""RepeatGuard: notices a model that makes the same calls again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replanning: what the tools and rules of now make of a recorded call: arguments, effects, decision (G-03, G-08).
+"""Replanning: what the tools and rules of now make of a recorded call: arguments, effects, decision.
 
 The same stages as for a live call, up to the act: decode, plan, decide. No function runs, nobody is asked,
 nothing is written. What people answered (grants, approvals) and budgets are taken from the record.
@@ -147,9 +147,11 @@ class Replanner:
             )
             call.plan = replace(call.plan, effects=recorded.effects)
         else:
-            if _shown(call.plan.changes.changes) != _shown(recorded.changes):
-                # A file that holds already what would be written: the world has moved on, perhaps by this very call.
-                self._tell(recorded.tool, "the files that it would change are others now")
+            # The files may have changed since, perhaps by this very run: what they were then is in the record.
+            scripts = [e.bound for e in call.plan.effects] != [e.bound for e in recorded.effects]
+            if scripts or _shown(call.plan.changes.changes) != _shown(recorded.changes):
+                verb = "run" if scripts else "change"
+                self._tell(recorded.tool, f"the files that it would {verb} have changed since")
                 call.plan = replace(call.plan, effects=recorded.effects)
         self.checked += 1
         return self._decided(seen, call, replace(now, effects=call.plan.effects), recorded)

@@ -1,4 +1,4 @@
-"""Replay: the loop run again from its record, without model and world, byte for byte (ledger G-03, K-89).
+"""Replay: the loop run again from its record, without model and world, byte for byte.
 
 The loop is the real one; its model gives the recorded turns, its executor the recorded results, and
 everything that it records is compared with what was recorded then. The first difference ends it.
@@ -112,6 +112,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         answers=RecordedAnswers(script),
         unpaid=script.exhausted_reason,
         policy=detail.get("policy", {}),
+        code=detail.get("code", ()),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))

@@ -1,4 +1,4 @@
-"""Live replay: a model of now over the results of then; and what two runs did differently (ledger G-03)."""
+"""Live replay: a model of now over the results of then; and what two runs did differently."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RecordedResults:
                 self._results.setdefault(key, []).append(event.result)
 
     async def turn(
-        self, calls: Sequence[ToolCall], context: Context, shared: object = None
+        self, calls: Sequence[ToolCall], context: Context, shared: object = None, *, step: object = None
     ) -> tuple[ToolResult, ...]:
         """See TurnExecutor.
 

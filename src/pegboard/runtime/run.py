@@ -1,14 +1,15 @@
-"""Run: the agent loop. A state machine whose every step is an event (DESIGN 4, Step; decisions 14)."""
+"""Run: the agent loop. A state machine whose every step is an event."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pegboard.core.call.call import Turn
-from pegboard.core.call.pipeline import Executor
+from pegboard.core.call.pipeline import CallStep, Executor
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError, ToolError
@@ -30,6 +31,8 @@ from pegboard.ports.model import Model
 from pegboard.runtime.budget import USED_UP, LimitUse, RunBudget
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.ending import BUDGET_NOTE, CompletionCheck, RunEnd, Status
+from pegboard.runtime.engine import Engine
+from pegboard.runtime.engine.local import LocalEngine
 from pegboard.runtime.model_turns import ModelTurns
 from pegboard.runtime.refusals import failed_call, over_limit_error, refused_calls, truncated_calls
 from pegboard.runtime.repeats import RepeatGuard
@@ -57,6 +60,8 @@ class Loop:
         window: what one request may take.
         offer: the tools that a model of a name may have; None = all.
         answers: what was answered to calls that waited, by the key that they wait for.
+        code: the program's own functions among the tools, told with its start: only a program that has them can
+            resume it.
         telemetry: writes spans and metrics; None = nobody traces.
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
         charge: books what a turn of the model has cost; None = nobody counts.
@@ -79,6 +84,7 @@ class Loop:
     unpaid: Callable[[], Awaitable[str]] | None = None
     charge: Callable[[AssistantMessage], Awaitable[None]] | None = None
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
+    code: Sequence[str] = ()
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -106,17 +112,18 @@ class Loop:
             noticed=() if before is None else before.noticed,
         )
         over = "" if before is None else before.over
+        engine = LocalEngine.after(before, self.recorder, self.answers, self.clock)
         try:
             last = self._begin(talk, task, state, context, history)
             if history is not None and not task and history.open_calls:
-                await self._resume_calls(talk, history, state, context)
+                await self._resume_calls(talk, history, state, context, engine)
             if state.pending:
                 ended = RunEnd("suspended", "")
             elif over and last is not None:
                 # Its process ended between its last word and its end.
                 ended = RunEnd("limit", last.text, over)
             else:
-                ended = await self._turns(talk, state, context, state.budget, last)
+                ended = await self._turns(talk, state, context, state.budget, last, engine)
         except asyncio.CancelledError:
             self._record(self._finished(state, RunEnd("failed", "", "cancelled")))
             raise
@@ -145,6 +152,7 @@ class Loop:
             "workspace": str(context.workspace or ""),
             "typed": self.read_output is not None,
             **({"policy": dict(self.policy)} if self.policy else {}),
+            **({"code": list(self.code)} if self.code else {}),
         }
         if history is not None:
             for message in history.messages:
@@ -195,6 +203,7 @@ class Loop:
         context: Context,
         budget: RunBudget,
         answered: AssistantMessage | None,
+        engine: Engine,
     ) -> RunEnd:
         asking = ModelTurns(
             model=self.model,
@@ -218,17 +227,23 @@ class Loop:
                     return RunEnd("limit", last_text, why)
                 over, near = budget.check(state.turns, state.usage)
                 if over is not None:
-                    return await self._final_answer(asking, conversation, state, over, ending)
+                    return await self._final_answer(asking, conversation, state, over, ending, engine)
                 if near is not None:
                     self._record(Notice(text=f"{near} are used", detail=asdict(near)))
             try:
-                message = answered or await asking.next(conversation, state)
+                # The turn that an ended process has had is given again.
+                turn = state.turns + (answered is None)
+                message = (
+                    await engine.step(
+                        f"turn:{turn}", partial(asking.next, conversation, state), idempotent=True
+                    )
+                ).message
             except ModelError as failure:
                 return RunEnd("failed", last_text, str(failure))
             answered = None
             last_text = message.text or last_text
             if message.calls:
-                results, warning = await self._calls(message.calls, state, context, repeats, message)
+                results, warning = await self._calls(message.calls, state, context, repeats, message, engine)
                 if state.pending:
                     return RunEnd("suspended", message.text)
                 conversation.append(ResultsMessage(for_model(results, state.mark, message.calls)))
@@ -251,6 +266,7 @@ class Loop:
         context: Context,
         repeats: RepeatGuard,
         message: AssistantMessage,
+        engine: Engine,
     ) -> tuple[tuple[ToolResult, ...], str]:
         """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
@@ -262,8 +278,9 @@ class Loop:
             self._offered(message.model),
             truncated_calls(message),
         )
-        results = await self._call_allowed(calls, refused, context, state) if refused else (
-            await self.executor.turn(calls, context, state.asked)
+        step = partial(self._step, engine)
+        results = await self._call_allowed(calls, refused, context, state, step) if refused else (
+            await self.executor.turn(calls, context, state.asked, step=step)
         )  # fmt: skip
         for result in results:
             state.labels.update(result.notes.labels)
@@ -281,7 +298,12 @@ class Loop:
         return self.offer(model if ":" in model else self.model.name, self.executor.toolkit)
 
     async def _call_allowed(
-        self, calls: Sequence[ToolCall], refused: Mapping[str, ToolError], context: Context, state: RunState
+        self,
+        calls: Sequence[ToolCall],
+        refused: Mapping[str, ToolError],
+        context: Context,
+        state: RunState,
+        step: CallStep,
     ) -> tuple[ToolResult, ...]:
         done: dict[str, ToolResult] = {}
         for call in calls:
@@ -290,13 +312,31 @@ class Loop:
                 self._record(CallFinished(result))
         rest = [c for c in calls if c.id not in done]
         if rest:
-            done |= {r.call_id: r for r in await self.executor.turn(rest, context, state.asked)}
+            done |= {r.call_id: r for r in await self.executor.turn(rest, context, state.asked, step=step)}
         return tuple(done[c.id or ""] for c in calls)
 
+    async def _step(
+        self, engine: Engine, call: ToolCall, act: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """One call as a step; its outcome is the event that the executor has recorded."""
+
+        async def outcome() -> CallFinished:
+            return CallFinished(await act())
+
+        tool = self.executor.toolkit.resolve(call.name)
+        return (
+            await engine.step(f"call:{call.id}", outcome, idempotent=tool is None or tool.idempotent)
+        ).result
+
     async def _resume_calls(
-        self, conversation: WindowedConversation, history: History, state: RunState, context: Context
+        self,
+        conversation: WindowedConversation,
+        history: History,
+        state: RunState,
+        context: Context,
+        engine: Engine,
     ) -> None:
-        """Answer the calls that an ended process left open (ledger G-10), or that waited (decisions 14)."""
+        """Answer the calls that an ended process left open, or that waited."""
         kit = self.executor.toolkit
         found = split_calls(history, kit, self.answers)
         state.pending += found.pending
@@ -309,7 +349,7 @@ class Loop:
                 state.budget.count(call.name if tool is None else tool.name)
         last = next(m for m in reversed(history.messages) if isinstance(m, AssistantMessage))
         if found.rerun:
-            results, _ = await self._calls(found.rerun, state, context, RepeatGuard(), last)
+            results, _ = await self._calls(found.rerun, state, context, RepeatGuard(), last, engine)
             done.update({r.call_id: r for r in results})
         if not state.pending:
             conversation.append(
@@ -323,12 +363,14 @@ class Loop:
         state: RunState,
         over: LimitUse,
         ending: CompletionCheck,
+        engine: Engine,
     ) -> RunEnd:
-        """The budget is used up: one answer without tools (ledger K-51)."""
+        """The budget is used up: one answer without tools."""
         self._record(Notice(text=f"{over}{USED_UP}", detail=asdict(over)))
         self._add_user_message(conversation, UserMessage.of(BUDGET_NOTE.format(what=over)), by="runtime")
         try:
-            message = await asking.next(conversation, state, allow_tools=False)
+            last = partial(asking.next, conversation, state, allow_tools=False)
+            message = (await engine.step(f"turn:{state.turns + 1}", last, idempotent=True)).message
         except ModelError as failure:
             return RunEnd("limit", ending.begun, f"{over}; then: {failure}")
         for call in message.calls:

@@ -1,7 +1,8 @@
-"""Script: the recorded events of one run, against which a replay is compared as it goes (ledger G-03)."""
+"""Script: the recorded events of one run, against which a replay is compared as it goes."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -139,7 +140,9 @@ class ReplayLog:
         self._same(recorded if planner is not None and planner.lenient else now)
 
     async def flush(self, *, power_loss: bool = False) -> None:
-        """Nothing is kept."""
+        """Nothing to wait for; a run that was cancelled while it waited here is cancelled again."""
+        if isinstance(self.next, RunFinished) and self.next.error == "cancelled":
+            raise asyncio.CancelledError
 
     def monotonic(self) -> float:
         """The time that the record implies: what a wall limit had seen when it gave a notice."""

@@ -1,4 +1,4 @@
-"""Shortening: old results, arguments and pictures in fewer words, still valid (cases context-08, context-12)."""
+"""Shortening: old results, arguments and pictures in fewer words, still valid."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ class RunState:
         id, session: its names.
         labels: taint labels gathered so far.
         usage, turns: spent so far.
-        inbox: user messages that arrived while the run was busy (ledger K-52).
+        inbox: user messages that arrived while the run was busy.
         pending: what the run waits for when it is suspended.
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
-        asked: what a person refused in it, until the person speaks again (case perm-19).
+        asked: what a person refused in it, until the person speaks again.
         spent_s: seconds that it took before it was taken up again.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """

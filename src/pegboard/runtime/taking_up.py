@@ -1,4 +1,4 @@
-"""taking_up: what becomes of each call that an ended process left open, or that waited (ledger G-10; decisions 14)."""
+"""taking_up: what becomes of each call that an ended process left open, or that waited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telemetry: OpenTelemetry spans and metrics by the GenAI semantic conventions (ledger G-21).
+"""Telemetry: OpenTelemetry spans and metrics by the GenAI semantic conventions.
 
 Off unless the program has set up an OpenTelemetry SDK; then nothing is imported and nothing costs.
 What people and models said is never put into spans, only names, counts and times.

@@ -1,4 +1,4 @@
-"""TextCallModel: calls written in the model's text, for models without tool calls of their own (ledger X-45)."""
+"""TextCallModel: calls written in the model's text, for models without tool calls of their own."""
 
 from __future__ import annotations
 

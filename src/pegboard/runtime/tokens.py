@@ -46,7 +46,7 @@ def result_tokens(result: ToolResult) -> int:
 
 
 def toolkit_tokens(toolkit: Toolkit) -> dict[str, int]:
-    """The estimate for each tool's name, description and schema (ledger G-21)."""
+    """The estimate for each tool's name, description and schema."""
     return {
         tool.name: MESSAGE_TOKENS
         + text_tokens(json.dumps([tool.name, tool.description, tool.schema], ensure_ascii=False, default=str))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pegboard.config.load import read_rules
+from pegboard.core.context import Context
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import CallStarted
 from pegboard.core.policy.rules import CONDITIONS, Situation
@@ -102,15 +103,19 @@ class Policies:
         for row in await self._history.runs():
             if row.started < oldest:
                 continue
+            context = Context(agent=row.agent, session=row.stream, model=row.model)
             known = {"agent": row.agent, "session": row.stream, "model": row.model}
             for event in await self._history.events(row.stream, run=row.id, types=(CallStarted.type,)):
                 if not isinstance(event, CallStarted):
                     continue
                 tool = toolkit.get(event.tool)
-                situation = Situation(
-                    values={**dict.fromkeys(CONDITIONS, ""), **known, "tool": event.tool},
-                    workspace=str(self._runtime.workspace),
+                # A server's tool is not offered before the server is started.
+                values = (
+                    {**dict.fromkeys(CONDITIONS, ""), **known, "tool": event.tool}
+                    if tool is None
+                    else {name: value_of(context, tool) for name, value_of in CONDITIONS.items()}
                 )
+                situation = Situation(values=values, workspace=str(self._runtime.workspace))
                 now = policy(event.effects, situation, tool.level if tool else "auto")
                 # What taint or a budget asked, or a person refused, was no answer of the policy.
                 refused = event.decision == "deny" and event.approver and now.verdict == "ask"

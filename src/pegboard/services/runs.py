@@ -155,11 +155,22 @@ class Runs:
         return await self._approvals.pending(row.id)
 
     async def resume(
-        self, row: RunRow, interaction: Interaction = NOBODY, *, model: str | None = None
+        self,
+        row: RunRow,
+        interaction: Interaction = NOBODY,
+        *,
+        model: str | None = None,
+        mode: str | None = None,
     ) -> AsyncGenerator[Event]:
         """Take a run further where its process ended or its wait is over; its new events as they happen.
 
         Calls that had begun and are not idempotent are reported to the model as interrupted; nothing is done twice.
+
+        Args:
+            row: which run.
+            interaction: who answers.
+            model: as `--model` takes it; None = the run's own.
+            mode: as `--mode` takes it; None = the stricter of the run's own mode and the present one.
 
         Raises:
             BuildError: it was imported, worked elsewhere, or its session has gone on without it.
@@ -171,7 +182,8 @@ class Runs:
             answers = await self._approvals.answers(row.id)
             redact = self._runtime.redactor.redact
             approver = interaction.approver
-            async with self._runtime.executor(interaction, session=row.stream) as executor:
+            mode = mode or self._stricter_mode(events, row.id)
+            async with self._runtime.executor(interaction, session=row.stream, mode=mode) as executor:
                 agent = self._runtime.agent(executor, model=model or row.model)
                 opened = agent.model()
                 if hasattr(opened, "skip"):
@@ -203,9 +215,20 @@ class Runs:
                 f"it was imported from {detail[IMPORTED]}, so its calls do not run here; "
                 f"continue its conversation with: pegboard run --session {row.stream} TASK"
             )
+        if code := detail.get("code"):
+            raise BuildError(
+                f"its tools are functions of a program ({', '.join(code)}); resume it there, with "
+                f'agent.resume("{row.id}")'
+            )
         where = detail.get("workspace")
         if where and where != str(self._runtime.workspace):
             raise BuildError(f"it ran in {where}; resume it there, or with --workspace {where}")
+
+    def _stricter_mode(self, events: Sequence[Event], run: str) -> str:
+        """The present mode, or the one the run started in where that allows less."""
+        present = self._runtime.policy.mode
+        started = _detail(events, run).get("policy", {}).get("mode")
+        return min(present, started, key=MODES.index) if started in MODES else present
 
     # -- files --------------------------------------------------------------------------------------
 

@@ -108,6 +108,7 @@ class Runtime(Protocol):
         session: str = "cli",
         only: str | None = None,
         recorded: bool = True,
+        mode: str | None = None,
     ) -> AbstractAsyncContextManager[ToolExecutor]:
         """An executor over the workspace, ended with the block.
 
@@ -116,6 +117,7 @@ class Runtime(Protocol):
             session: the key of its calls' session.
             only: build just what the tool of this name needs, for one call.
             recorded: False for a preview: nothing is written.
+            mode: decide by this mode; None = the runtime's.
         """
         ...
 

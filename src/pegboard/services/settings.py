@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from pegboard import __version__
 from pegboard.config.load import NAMES
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.config.paths import Paths, refused_workspace
@@ -21,6 +20,7 @@ from pegboard.ports.store import StoreError
 from pegboard.services.history import History
 from pegboard.services.runtime import Runtime
 from pegboard.services.sandbox import Sandbox
+from pegboard.version import VERSION
 
 EXTRAS: Final = {
     "openai": ("openai",),
@@ -62,7 +62,7 @@ class Settings:
             folder = Path(scratch).resolve() if refused else runtime.workspace
             sandbox = await Sandbox(runtime).report(folder)
         return {
-            "pegboard": __version__,
+            "pegboard": VERSION,
             "python": platform.python_version(),
             "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
             "workspace": str(runtime.workspace),
@@ -108,7 +108,7 @@ class Settings:
         Raises:
             ConfigError, ModelError: there is no such model, or it cannot be fetched.
         """
-        return fetch_weights(name, self._runtime.paths)
+        return await fetch_weights(name, self._runtime.paths)
 
     async def accept_server(self, name: str) -> LocalServer:
         """Use a model server of this machine from now on where no model is named.

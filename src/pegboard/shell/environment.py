@@ -13,7 +13,7 @@ _PASSED: Final = (
     "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "NVM_DIR", "JAVA_HOME", "GOPATH", "GOROOT", "CARGO_HOME",
     "RUSTUP_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
 )  # fmt: skip
-# No pager, editor or password prompt: nobody sits at the other end (case exec-06).
+# No pager, editor or password prompt: nobody sits at the other end.
 _UNATTENDED: Final = {
     "TERM": "dumb",
     "PAGER": "cat",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.ports.store import Conflict, Put, Store, StoreError
 
@@ -12,30 +13,32 @@ if TYPE_CHECKING:
 
     from pegboard.store.recovery import Recovery
 
+STORES: Final[dict[str, str]] = {
+    "memory": "pegboard.store.memory:open_memory",
+    "sqlite": "pegboard.store.sqlite:open_sqlite",
+}
+"""The family: kind to module and function of what stands behind the colon. A new store is one file and one line here."""
+
 
 async def open_store(where: str | Path, *, recovered: Callable[[Recovery], None] | None = None) -> Store:
     """Open a store.
 
     Args:
-        where: `memory`, `sqlite:PATH`, or a path, which is an SQLite file.
+        where: `KIND:PLACE`, such as `memory` or `sqlite:PATH`; a path is an SQLite file.
         recovered: see SqliteStore.open.
 
     Raises:
         StoreError: it cannot be opened, or there is no store of that kind.
     """
-    kind, colon, rest = str(where).partition(":")
-    if where == "memory":
-        from pegboard.store.memory import MemoryStore
-
-        return MemoryStore()
-    if isinstance(where, Path) or not colon or kind == "sqlite":
-        from pegboard.store.sqlite import SqliteStore
-
-        path = rest if colon and kind == "sqlite" and not isinstance(where, Path) else str(where)
-        if not path:
-            raise StoreError(f"the store {str(where)!r} names no file; write sqlite:PATH")
-        return await SqliteStore.open(Path(path).expanduser(), recovered=recovered)
-    raise StoreError(f"cannot open a store of the kind {kind!r}; use memory or sqlite:PATH")
+    kind, colon, place = str(where).partition(":")
+    if isinstance(where, Path) or (not colon and kind not in STORES):
+        kind, place = "sqlite", str(where)
+    found = STORES.get(kind)
+    if found is None:
+        raise StoreError(f"cannot open a store of the kind {kind!r}; known: {', '.join(STORES)}")
+    module, _, name = found.partition(":")
+    opener: Any = getattr(import_module(module), name)
+    return await opener(place, recovered=recovered)
 
 
-__all__ = ["Conflict", "Put", "Store", "StoreError", "open_store"]
+__all__ = ["STORES", "Conflict", "Put", "Store", "StoreError", "open_store"]

@@ -132,3 +132,14 @@ class MemoryStore:
 def _range(rows: dict[str, Row], start: str, end: str | None) -> list[str]:
     keys = sorted(rows)
     return keys[bisect_left(keys, start) : len(keys) if end is None else bisect_left(keys, end)]
+
+
+async def open_memory(place: str = "", *, recovered: object = None) -> MemoryStore:
+    """A store that ends with the process.
+
+    Raises:
+        StoreError: a place is named; memory has none.
+    """
+    if place:
+        raise StoreError(f"a store in memory has no place, got {place!r}; write memory")
+    return MemoryStore()

@@ -1,4 +1,4 @@
-"""Signed exports: records as JSON lines whose last line is an Ed25519 signature over the others (decisions 18, RFC 8032).
+"""Signed exports: records as JSON lines whose last line is an Ed25519 signature over the others (RFC 8032).
 
 Who holds such a file can check it without the chain's key: that no line was changed, added, removed or moved since it
 was written, that each payload is the one that its record names, and that it was written by the holder of a key.

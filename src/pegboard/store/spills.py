@@ -1,4 +1,4 @@
-"""SpillFolder: whole texts of cut results, in XDG state (decisions 17)."""
+"""SpillFolder: whole texts of cut results, in XDG state."""
 
 from __future__ import annotations
 

@@ -408,3 +408,14 @@ def _record(row: tuple[Any, ...]) -> Record:
         seq=seq, run=str(run), type=str(kind), at=at, digest=str(digest), mac=str(mac),
         body=body if body is None or isinstance(body, bytes) else str(body).encode("utf-8", "replace"),
     )  # fmt: skip
+
+
+async def open_sqlite(place: str, *, recovered: Callable[[Recovery], None] | None = None) -> SqliteStore:
+    """The store in a file; `place` is its path.
+
+    Raises:
+        StoreError: no file is named, or it cannot be opened.
+    """
+    if not place:
+        raise StoreError("the store sqlite: names no file; write sqlite:PATH")
+    return await SqliteStore.open(Path(place).expanduser(), recovered=recovered)

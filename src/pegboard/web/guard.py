@@ -78,7 +78,7 @@ def judge_url(
         resolve: addresses of a name; called once, and not for addresses in the URL itself.
         allow: private hosts that the owner opened: `host` or `host:port`, exact names.
         allow_cidrs: networks that the owner opened, such as `198.18.0.0/15` where a proxy answers every name
-            with an address of its own (case web-04); names of the local network stay closed.
+            with an address of its own; names of the local network stay closed.
     """
     if not isinstance(cast(object, url), str):
         return Verdict(allowed=False, reason=f"a URL is text, not {format_value(url)}")

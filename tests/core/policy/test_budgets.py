@@ -273,7 +273,7 @@ async def test_a_money_budget_ends_a_run_without_calls_cleanly_and_the_run_repla
     paid = AssistantMessage(content=(Text("ok"),), stop="end", usage=Usage(cost_usd=0.7))
     calls = replace(paid, content=(ToolCall("c1", "ping", {}),), stop="tools")
     model = ScriptedModel([calls, replace(calls, content=(ToolCall("c2", "ping", {}),)), paid])
-    agent = Agent(model=model, tools=[ping])
+    agent = Agent(model=model, tools=[ping], store="memory")
     meter = Meter([Budget(name="purse", per="day", money=1.0, soft=1)])
     agent.executor.wiring.safeguards = replace(agent.executor.wiring.safeguards, meter=meter)
 

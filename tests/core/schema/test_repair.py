@@ -48,6 +48,7 @@ def test_what_of_the_corpus_may_run_is_what_was_meant() -> None:
         ('{"pair": "\\ud83d\\ude00",}', {"pair": "😀"}),
         ('[{"a": 1}, {"a": 2},]', [{"a": 1}, {"a": 2}]),
         ("{‘a’: ‘b’}", {"a": "b"}),
+        ('{"\\\\u000a": null,}', {"\\u000a": None}),
     ],
 )  # fmt: skip
 def test_one_meaning_is_read_without_a_guess(text: str, value: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pegboard.core.secrets import forms as secretforms
+from pegboard.core.secrets import forms
 from pegboard.core.secrets.redact import MARK, TAIL_CHARS, Redactor, has_redaction_mark, redaction_mark
 from tests.ledger import DATA, owes
 
@@ -268,9 +268,9 @@ def test_hostile_text_takes_time_in_proportion(unit: str) -> None:
 @settings(max_examples=300, deadline=None)
 def test_looking_only_where_a_token_can_begin_misses_none(parts: list[str]) -> None:
     text = "".join(parts)
-    pattern = re.compile(r"(?<![A-Za-z0-9])" + secretforms._TOKEN.pattern)
+    pattern = re.compile(r"(?<![A-Za-z0-9])" + forms._TOKEN.pattern)
 
-    assert [m.span() for m in secretforms.tokens(text)] == [m.span() for m in pattern.finditer(text)]
+    assert [m.span() for m in forms.tokens(text)] == [m.span() for m in pattern.finditer(text)]
 
 
 def test_a_mark_is_found_at_any_depth_and_in_json_text() -> None:

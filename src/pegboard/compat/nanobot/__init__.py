@@ -1,4 +1,4 @@
-"""nanobot: tools and registries as documents 000 and 001 write them.
+"""nanobot: tools and registries as the two Nanobots write them, called 000 and 001 here as in the guide.
 
 000's `Tool` (properties and `execute`) and 001's `BaseTool` (class attributes and `run`) register side by
 side; each is told about failures in its own document's words.

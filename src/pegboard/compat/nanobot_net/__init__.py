@@ -1,4 +1,4 @@
-"""nanobot_net: document 002's way: any function is a tool, middleware around calls, services, a run context."""
+"""nanobot_net: NanoBot.Net's way: any function is a tool, middleware around calls, services, a run context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, parameters and texts of document 004."""
+"""Names, parameters and texts of ArtifactFlow."""
 
 from __future__ import annotations
 

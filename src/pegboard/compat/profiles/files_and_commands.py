@@ -1,4 +1,4 @@
-"""What 003 and claude-code say alike: reading, writing, editing and commands in milliseconds."""
+"""What moltbot and claude-code have in common: reading, writing, editing and commands in milliseconds."""
 
 from __future__ import annotations
 

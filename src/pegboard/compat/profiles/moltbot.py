@@ -1,4 +1,4 @@
-"""Names, parameters and texts of document 003."""
+"""Names, parameters and texts of moltbot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, parameters and texts of documents 000 and 001."""
+"""Names, parameters and texts of nanobot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, parameters and texts of document 002."""
+"""Names, parameters and texts of NanoBot.Net."""
 
 from __future__ import annotations
 

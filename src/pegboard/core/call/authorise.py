@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Final
 
 from pegboard.core.call.call import Call, Turn, new_id
 from pegboard.core.call.plan import plan, situation_of
@@ -191,10 +192,15 @@ def _digest(call: Call) -> str:
     )
 
 
+_VERBS: Final = {"exec": "run", "connect": "connect to"}
+"""How a sentence names an effect whose kind is no verb that fits its target."""
+
+
 def _denied(call: Call) -> PermissionDenied:
     decision = call.decision
     reason = decision.reason or decision.rule
-    targets = ", ".join(str(e.effect) for e in decision.effects if e.verdict == "deny")
+    denied = [e.effect for e in decision.effects if e.verdict == "deny"]
+    targets = ", ".join(f"{_VERBS.get(e.kind, e.kind)} {e.target}" for e in denied)
     what = f"{call.tool.name} may not {targets}" if targets else f"{call.tool.name} may not run"
     return PermissionDenied(
         f"{what}: {reason}" + (f" (rule: {decision.rule})" if decision.reason else ""),

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Container, Mapping,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -235,8 +236,11 @@ class Pipeline:
         self.parts.threads.shutdown(wait=False, cancel_futures=True)
 
 
+CallStep: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[ToolResult]]], Awaitable[ToolResult]]
+"""Carries out a call, given it and what runs it."""
+
 TurnHook: TypeAlias = Callable[[Sequence[ToolCall], Context], Awaitable[None]]
-"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all ."""
+"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all."""
 
 _ORDERED: Final = frozenset({"send", "control", "call", "schedule", "spawn", "spend"})
 
@@ -276,7 +280,12 @@ class Executor(Protocol):
         ...
 
     async def turn(
-        self, calls: Sequence[ToolCall], context: Context, shared: Turn | None = None
+        self,
+        calls: Sequence[ToolCall],
+        context: Context,
+        shared: Turn | None = None,
+        *,
+        step: CallStep | None = None,
     ) -> tuple[ToolResult, ...]:
         """Results in call order, one for each distinct id."""
         ...
@@ -311,7 +320,12 @@ class TurnExecutor:
         return self.pipeline.toolkit
 
     async def turn(
-        self, calls: Sequence[ToolCall], context: Context, shared: Turn | None = None
+        self,
+        calls: Sequence[ToolCall],
+        context: Context,
+        shared: Turn | None = None,
+        *,
+        step: CallStep | None = None,
     ) -> tuple[ToolResult, ...]:
         """Results in call order, one for each distinct id; see `distinct_calls`.
 
@@ -323,11 +337,13 @@ class TurnExecutor:
             calls: as the model sent them.
             context: where they run.
             shared: what a person refused before, so that nobody is asked twice for the same call.
+            step: carries out each call as a step of a run; None = it just runs.
         """
         distinct = distinct_calls(calls)
         shared = Turn() if shared is None else shared
         if len(distinct) == 1 and not self._hooks:
-            return (await self.pipeline.call(distinct[0], context, shared),)
+            call = partial(self.pipeline.call, distinct[0], context, shared)
+            return (await (call() if step is None else step(distinct[0], call)),)
         try:
             refusal = await self._ask_hooks(distinct, context)
             planned = [] if refusal else [await self.pipeline.plan(call, context) for call in distinct]
@@ -337,10 +353,15 @@ class TurnExecutor:
             raise
         if refusal is not None:
             return tuple(self._refuse(call, refusal) for call in distinct)
-        return await self._side_by_side(distinct, planned, context, shared)
+        return await self._side_by_side(distinct, planned, context, shared, step)
 
     async def _side_by_side(
-        self, calls: tuple[ToolCall, ...], planned: Sequence[Call | None], context: Context, shared: Turn
+        self,
+        calls: tuple[ToolCall, ...],
+        planned: Sequence[Call | None],
+        context: Context,
+        shared: Turn,
+        step: CallStep | None,
     ) -> tuple[ToolResult, ...]:
         gate = asyncio.Semaphore(self._parallel)
         finished = [asyncio.Event() for _ in calls]
@@ -358,7 +379,8 @@ class TurnExecutor:
                 async with gate:
                     # From here on the pipeline itself records the result, a cancelled one too.
                     started.add(index)
-                    results[index] = await self.pipeline.call(calls[index], context, shared, planned=plan)
+                    call = partial(self.pipeline.call, calls[index], context, shared, planned=plan)
+                    results[index] = await (call() if step is None else step(calls[index], call))
             finally:
                 finished[index].set()
 

@@ -15,7 +15,7 @@ from pegboard.core.content import ToolCall
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, PATH_KINDS, Effect, Plan
 from pegboard.core.errors import BuildError, UnknownTool
-from pegboard.core.policy.rules import Situation
+from pegboard.core.policy.rules import CONDITIONS, Situation
 from pegboard.core.policy.taint import UNTRUSTED
 from pegboard.core.schema.problems import format_json, short_name
 from pegboard.core.tool import Tool
@@ -225,17 +225,8 @@ def absolute_paths(call: Call) -> dict[str, Any]:
 
 def situation_of(tool: Tool, context: Context, labels: frozenset[str] | None = None) -> Situation:
     """What rules' conditions see of a call; `labels` if more are known than its context holds."""
-    origin = context.origin
     return Situation(
-        values={
-            # A rule about exec must hold although a profile shows it as Bash.
-            "tool": tool.canonical or tool.name,
-            "agent": context.agent,
-            "session": context.session,
-            "channel": origin.get("channel", ""),
-            "sender": origin.get("sender", ""),
-            "model": context.model,
-        },
+        values={name: value_of(context, tool) for name, value_of in CONDITIONS.items()},
         workspace=str(context.workspace or ""),
         tainted=UNTRUSTED in (context.labels if labels is None else labels),
     )

@@ -61,10 +61,10 @@ class ApprovalRequest:
         effects: the exact effects; the ones that asked stand in `asking`.
         changes: the exact file changes, with diffs.
         reason: which rule or default asks, one sentence.
-        digest: what a yes is bound to (decisions 5).
-        novel: what is done for the first time in this workspace, such as `host evil.example` (G-25).
+        digest: what a yes is bound to.
+        novel: what is done for the first time in this workspace, such as `host evil.example`.
         tainted: sources of untrusted and of private content for which it asks; empty where it asks for
-            another reason. Only a person lifts such a question (decisions 6).
+            another reason. Only a person lifts such a question.
         session, agent, run: where the call runs.
     """
 
@@ -88,7 +88,7 @@ class Approved:
     """A yes.
 
     Attributes:
-        scope: once, session, or always (decisions 5: these targets, this tool, this workspace).
+        scope: once, session, or always (these targets, this tool, this workspace).
         expires_s: seconds until a session or always grant ends; None = 30 days for always.
         uses: how often the grant may be used, None = no limit.
         by: who said so.
@@ -172,7 +172,7 @@ def approver_of(given: object) -> Approver:
 
 
 class DenyAll:
-    """Nobody is there: every request is refused (decisions 6)."""
+    """Nobody is there: every request is refused."""
 
     def __init__(self, reason: str = "no one is here to approve it") -> None:
         self._reason = reason
@@ -183,7 +183,7 @@ class DenyAll:
 
 
 class AllowOnce:
-    """`--yes`: every request is approved once; lifts neither a deny nor a question of taint (decisions 6)."""
+    """`--yes`: every request is approved once; lifts neither a deny nor a question of taint."""
 
     def __init__(self, by: str = "--yes") -> None:
         self._by = by

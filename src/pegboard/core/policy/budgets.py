@@ -1,4 +1,4 @@
-"""Budgets: how much tools may be used, per run, session or day (ledger G-09).
+"""Budgets: how much tools may be used, per run, session or day.
 
 A budget near its end asks (the soft stop); one that is used up refuses with a text that tells the model to
 answer with what it has (the hard stop). A call may use what is left and no more: its deadline is the seconds

@@ -1,4 +1,4 @@
-"""Grants: remembered yeses with scope, expiry and use count (ledger G-04)."""
+"""Grants: remembered yeses with scope, expiry and use count."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pegboard.core.policy.approval import ApprovalRequest, Approved
 from pegboard.core.policy.rules import Situation
 
 ALWAYS_S: Final = 30 * 24 * 3600.0
-"""How long an `always` lasts unless the person says otherwise (decisions 5)."""
+"""How long an `always` lasts unless the person says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Patterns over a command's program and arguments, matched token by token (decisions 3).
+"""Patterns over a command's program and arguments, matched token by token.
 
 A pattern is read like a command line: blanks separate tokens, quotes keep blanks.
 
@@ -10,7 +10,7 @@ A pattern is read like a command line: blanks separate tokens, quotes keep blank
 * Without a wildcard the command must be exactly that: `npm run test` is not `npm run test:deploy`.
 
 A rule that permits is read narrowly and one that forbids widely, since both readings of a
-doubtful case would else favour the command (ledger X-23; cases perm-01..perm-09).
+doubtful case would else favour the command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policy: whether a planned call may run. Pure: values in, a Decision out (decisions 2)."""
+"""Policy: whether a planned call may run. Pure: values in, a Decision out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHIPPED: Final[tuple[str, ...]] = (
     "ask write:.envrc reason=it runs when you enter the folder",
     "ask write:.vscode reason=editor tasks and settings can run programs",
 )
-"""Rules that stand before every other; only a user's `override` lifts a deny (decisions 1, 2)."""
+"""Rules that stand before every other; only a user's `override` lifts a deny."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Decision:
         reason: one sentence for people and models.
         effects: each effect's own answer, in order.
         grants: ids of the grants that were leaned on.
-        observed: what rules in observation would have answered otherwise (G-23).
+        observed: what rules in observation would have answered otherwise.
         tainted: sources of untrusted and private content that make this call a question which no
-            `--yes` answers (decisions 6, 8); empty where taint plays no part.
+            `--yes` answers; empty where taint plays no part.
     """
 
     verdict: Verdict
@@ -158,7 +158,7 @@ class Policy:
         return cls(mode=cast(Mode, mode), rules=_rules(rules), sandboxed=sandboxed)
 
     def __call__(self, effects: tuple[Effect, ...], situation: Situation, level: Level = "auto") -> Decision:
-        """Decide one call (decisions 2).
+        """Decide one call.
 
         Args:
             effects: the planned effects.
@@ -182,7 +182,7 @@ class Policy:
     def _observe(
         self, watched: RuleIndex, answers: tuple[EffectDecision, ...], situation: Situation
     ) -> tuple[str, ...]:
-        """What rules in observation would have answered otherwise; they decide nothing (ledger G-23)."""
+        """What rules in observation would have answered otherwise; they decide nothing."""
         here = self._at_home(situation)
         out: list[str] = []
         for answer in answers:
@@ -290,7 +290,7 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 
 
 def _does_nothing_itself(effect: Effect) -> bool:
-    """`cd`, and a shell around commands that are effects of their own (case perm-07)."""
+    """`cd`, and a shell around commands that are effects of their own."""
     if effect.at_least != "allow" or not effect.argv:
         return False
     program, *options = effect.argv
@@ -335,7 +335,7 @@ def explain(
     *,
     decision: Decision | None = None,
 ) -> dict[str, Any]:
-    """The decision with, for each effect, every rule that was tried and whether it matched (G-08).
+    """The decision with, for each effect, every rule that was tried and whether it matched.
 
     `decision`: one that was made of these already, with what taint adds to the policy.
     """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
@@ -19,14 +19,24 @@ from pegboard.core.policy.patterns import (
     wildmatch,
 )
 
-CONDITIONS: Final = ("tool", "agent", "session", "channel", "sender", "model")
+if TYPE_CHECKING:
+    from pegboard.core.context import Context
+    from pegboard.core.tool import Tool
+
+CONDITIONS: Final[dict[str, Callable[[Context, Tool], str]]] = {
+    # A rule about exec must hold although a profile shows it as Bash.
+    "tool": lambda context, tool: tool.canonical or tool.name,
+    "agent": lambda context, tool: context.agent,
+    "session": lambda context, tool: context.session,
+    "channel": lambda context, tool: context.origin.get("channel", ""),
+    "sender": lambda context, tool: context.origin.get("sender", ""),
+    "model": lambda context, tool: context.model,
+}
+"""What a rule can ask about a call, and where its value comes from. A new condition is one line here."""
+
 _PATHS: Final = ("read", "write", "delete")
-_WORD: Final = re.compile(
-    r"(?:^|\s)(tool|agent|session|channel|sender|model|tainted|override|observe|unless|reason)="
-)
-
-
 _OPTIONS: Final = (*CONDITIONS, "unless", "tainted", "override", "observe", "reason")
+_WORD: Final = re.compile(rf"(?:^|\s)({'|'.join(_OPTIONS)})=")
 _STRAY: Final = re.compile(r"\s([A-Za-z_]{2,20})=(?=\S)")
 
 
@@ -35,7 +45,7 @@ class Situation:
     """What conditions of rules look at.
 
     Attributes:
-        values: tool, agent, session, channel, sender and model, where known.
+        values: by the name of a condition, its value, where known.
         workspace: the workspace's absolute path with `/`, empty where there is none.
         home: the user's home folder, for `~` in patterns; may be empty.
         tainted: whether the run holds untrusted content.
@@ -59,11 +69,11 @@ class Rule:
             arguments, token by token. Hosts: whole labels, `*.example.com`. Others: `*` globs.
             `*` alone is everything.
         unless: targets that the rule leaves out.
-        conditions: `{tool|agent|session|channel|sender|model: glob}`, all must hold. `a|b` is either,
+        conditions: a glob by the name in `CONDITIONS`, all must hold. `a|b` is either,
             `!a|b` is neither.
         tainted: only when the run is (or is not) tainted; None = always.
-        override: an allow that lifts denies; honoured from the user's own config only (decisions 2).
-        observe: it decides nothing; what it would have answered is recorded (ledger G-23).
+        override: an allow that lifts denies; honoured from the user's own config only.
+        observe: it decides nothing; what it would have answered is recorded.
         source: where it stands: user, project, shipped, grant, call; and the line.
         reason: shown to whoever is asked or refused.
     """
@@ -276,7 +286,7 @@ def _flag(text: str, line: str) -> bool:
 def permits(pattern: str, effect: Effect) -> bool:
     """Whether a pattern of commands that fits may permit a command, seeing what the guard knows of it.
 
-    A command that was analysed and whose program is still unknown is permitted by no pattern (perm-03).
+    A command that was analysed and whose program is still unknown is permitted by no pattern.
     One whose words make it run something else is permitted by a pattern that spells these words: neither
     `*` nor `git **` means `git -c core.pager=./x log`.
     """
@@ -291,7 +301,7 @@ def permits(pattern: str, effect: Effect) -> bool:
 
 
 def target_matches(pattern: str, effect: Effect, situation: Situation, *, forbids: bool = False) -> bool:
-    """Whether a target pattern speaks of an effect's target (decisions 3).
+    """Whether a target pattern speaks of an effect's target.
 
     Args:
         forbids: the pattern denies or asks; commands are then matched by any folder of the program, and

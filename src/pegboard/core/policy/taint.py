@@ -1,4 +1,4 @@
-"""Taint: which calls bring in private or untrusted content, and what may follow (decisions 8, G-06).
+"""Taint: which calls bring in private or untrusted content, and what may follow.
 
 Untrusted content may hold instructions; private content may not leave. Either alone is ordinary work. A
 session that holds both asks before anything goes out, with the sources named: that is how data is stolen.
@@ -335,7 +335,7 @@ def _changes(plan: Plan, data: Any) -> Iterable[tuple[str, str, str]]:
         yield change.path, change.kind, change.moved_to or ""
     if plan.changes or not isinstance(data, dict):
         return
-    # What a command changed is known afterwards only; its tool reports it as data (decisions 19).
+    # What a command changed is known afterwards only; its tool reports it as data.
     reported = cast("dict[str, Any]", data).get("changes")
     for row in cast("list[Any]", reported) if isinstance(reported, list) else ():
         if isinstance(row, dict):

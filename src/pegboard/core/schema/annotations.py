@@ -414,7 +414,7 @@ def resolve(annotation: Any, default: Any, owner: Any, *, label: str, name: str)
     a plain default (`timeout=60` is an int), else Any.
 
     Raises:
-        BuildError: a name in it is unknown; function, parameter and name are told (case schema-04).
+        BuildError: a name in it is unknown; function, parameter and name are told.
     """
     if annotation is MISSING:
         return cast("Any", type(default) if type(default) in _INFERRED else Any)

@@ -1,4 +1,4 @@
-"""Coercion: values brought to the type that a JSON Schema asks for, and only there (ledger X-09, K-04, K-05).
+"""Coercion: values brought to the type that a JSON Schema asks for, and only there.
 
 A value whose JSON type the schema admits is never touched; a string is never made from anything.
 """

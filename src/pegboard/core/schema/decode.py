@@ -274,7 +274,7 @@ def _through_json(arguments: Mapping[str, Any], read: _Reading) -> Any:
 
 
 def _without_surrogates(value: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The same with each lone surrogate as U+FFFD (case args-34); untouched where there is none."""
+    """The same with each lone surrogate as U+FFFD; untouched where there is none."""
     text = json.dumps(value, ensure_ascii=False)
     if not SURROGATE.search(text):
         return value
@@ -299,7 +299,7 @@ def name_arguments(
     open_: bool,
     forbidden: Iterable[str] = (),
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The arguments under their parameters' names; unknown ones become problems (ledger X-08).
+    """The arguments under their parameters' names; unknown ones become problems.
 
     A name that differs from one single parameter only in case and in how its words are joined (`maxChars`,
     `max-chars`) is that parameter's, unless other names are passed on.
@@ -345,7 +345,7 @@ def name_arguments(
 def _unwrapped(
     given: Mapping[str, Any], known: list[str], notes: list[str], *, open_: bool
 ) -> Mapping[str, Any]:
-    """The arguments without an object around them that some models add (ledger K-05).
+    """The arguments without an object around them that some models add.
 
     Only where nothing else can be meant: its one key is a word for arguments and no parameter.
     """

@@ -1,4 +1,4 @@
-"""Foreign schemas: JSON Schemas written elsewhere, validated as they stand (ledger K-03)."""
+"""Foreign schemas: JSON Schemas written elsewhere, validated as they stand."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class ForeignSchema:
         return out
 
     def with_required_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the defaults of absent properties that are required all the same (ledger U-12)."""
+        """The arguments with the defaults of absent properties that are required all the same."""
         absent = [k for k in self._needed if k not in arguments]
         return self._with(arguments, absent) if absent else arguments
 
@@ -257,7 +257,7 @@ def _shortened(message: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolParameter:
-    """One parameter in 004's form (ledger A-07, X-59).
+    """One parameter in ArtifactFlow's form.
 
     Attributes:
         name: its name.
@@ -278,7 +278,7 @@ _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "array", "o
 
 
 def from_parameters(parameters: Iterable[ToolParameter]) -> dict[str, Any]:
-    """The JSON Schema that a list of 004's parameters means.
+    """The JSON Schema that a list of ArtifactFlow's parameters means.
 
     Raises:
         BuildError: an unknown type.
@@ -310,7 +310,7 @@ def _type(parameter: ToolParameter) -> dict[str, Any]:
 
 
 def from_property_map(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema that 001's bare property map means: one with `default` is optional (ledger D-12)."""
+    """The JSON Schema that Nanobot's bare property map means: one with `default` is optional."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -319,7 +319,7 @@ def from_property_map(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_property_map(parameters: Mapping[str, Any]) -> bool:
-    """Whether `parameters` are 001's bare property map and no JSON Schema."""
+    """Whether `parameters` are Nanobot's bare property map and no JSON Schema."""
     return not (
         isinstance(parameters.get("type"), str | list)
         or any(word in parameters for word in ("$schema", "$ref", "anyOf", "oneOf", "allOf"))

@@ -1,4 +1,4 @@
-"""Strict: a schema in the form of OpenAI's structured outputs (ledger X-07, K-07; cases schema-01, schema-02)."""
+"""Strict: a schema in the form of OpenAI's structured outputs."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def _alternatives(schema: Schema, root: Mapping[str, Any], depth: int = 0) -> li
 
 
 def matches_enum(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether `enum` and `const` admit a value; true is not 1 (case schema-07)."""
+    """Whether `enum` and `const` admit a value; true is not 1."""
     if "const" in schema and not same(value, schema["const"]):
         return False
     allowed = schema.get("enum")
@@ -405,12 +405,12 @@ def rewrite(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any] | boo
 def inline_refs(schema: Mapping[str, Any], *, max_depth: int | None = None) -> dict[str, Any]:
     """A copy without `$ref` and `$defs`: every local reference replaced by what it names.
 
-    A definition that is used twice is written twice (case schema-08).
+    A definition that is used twice is written twice.
 
     Args:
         schema: the schema with local references.
         max_depth: how often a definition may stand inside itself before it is cut to
-            `{"type": …, "description": …}` (case schema-09); None refuses recursion.
+            `{"type": …, "description": …}`; None refuses recursion.
 
     Raises:
         BuildError: a recursive definition and no `max_depth`, a reference that leads nowhere, or a
@@ -540,7 +540,7 @@ def strict_problem(schema: Mapping[str, Any]) -> str | None:
     """Why a schema cannot be said in openai-strict without losing something, or None.
 
     A map with free keys would become a closed empty object, and an open value has no type: such a tool is
-    to be sent non-strict (cases schema-10, schema-19).
+    to be sent non-strict.
     """
     return _strict_problem(schema, "", schema)
 
@@ -591,7 +591,7 @@ def _strict_problem(node: Any, path: str, root: Mapping[str, Any]) -> str | None
 
 def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The openai-strict form: every key required, optional ones nullable, objects closed, no `default`,
-    unsupported keywords dropped, `oneOf` as `anyOf` (cases schema-01, schema-02).
+    unsupported keywords dropped, `oneOf` as `anyOf`.
 
     Ask `strict_problem` first: a map with free keys is closed here like any object.
     """

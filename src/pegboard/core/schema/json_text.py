@@ -1,4 +1,4 @@
-"""JSON text: read as it is meant, and what in it has no one meaning (ledger N-11)."""
+"""JSON text: read as it is meant, and what in it has no one meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output: the declared result of a tool, as schema and as check (ledger G-13)."""
+"""Output: the declared result of a tool, as schema and as check."""
 
 from __future__ import annotations
 

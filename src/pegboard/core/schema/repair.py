@@ -17,7 +17,7 @@ _AFTER: Final = re.compile(r'[\s`;]*(?:(?<=[\s`;])[^\s`;,:{}\[\]"][^{}\[\]"]*)?\
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s++)
     |(?P<comment>/\*.*?(?:\*/|\Z)|(?://|\#)[^\n]*+(?:\n|\Z))
-    |(?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|“(?:[^”\\]|\\.)*+”|‘(?:[^’\\]|\\.)*+’)
+    |(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*"|'[^'\\]*+(?:\\.[^'\\]*+)*'|“[^”\\]*+(?:\\.[^”\\]*+)*”|‘[^’\\]*+(?:\\.[^’\\]*+)*’)
     |(?P<mark>[{}\[\]():=,])
     |(?P<cut>["'“‘].*+)
     |(?P<bare>[^\s{}\[\]():=,"'“”‘’]++|.)""",
@@ -148,6 +148,7 @@ class _Rewriter:
     doubt: bool = False
     _commas: list[int] = field(default_factory=list[int])
     _spaced: bool = False
+    _word: str = ""
 
     def run(self, at: int) -> int:
         """Rewrite the value at `at`; the position after it. With `open` left it does not end in the text."""
@@ -186,7 +187,7 @@ class _Rewriter:
             self._commas[-1] += 1
             self.out.append(",")
         elif mark in ":=":
-            self.doubt |= "\\u000a" in self.out[-1]  # no name has a line break
+            self.doubt |= "\n" in self._word  # no name has a line break
             self.out.append(":")
         else:
             self._close(mark)
@@ -212,6 +213,7 @@ class _Rewriter:
             self.doubt |= not self._spaced or not (named or numbers)
             self.out.append(",")
         self.out.append(value)
+        self._word = word
 
     def _quoted(self, word: str) -> str:
         content = word[1:-1]

@@ -30,7 +30,7 @@ class Signature:
     """What a tool takes and gives. Immutable; made by `of`, `foreign` or `from_property_map`.
 
     Making one checks names and annotations only. Schema, validator and docstring are built at the first
-    use, or by `check` (decisions 15).
+    use, or by `check`.
 
     Attributes:
         name: the tool's name for error texts, may be empty.
@@ -143,8 +143,8 @@ class Signature:
             description: what the model reads about the tool.
             name: the tool's name for error texts.
             aliases: accepted spelling -> property.
-            closed: refuse unknown arguments although the schema does not say so (ledger X-08).
-            fill_defaults: give absent properties with a `default` that value (ledger U-12).
+            closed: refuse unknown arguments although the schema does not say so.
+            fill_defaults: give absent properties with a `default` that value.
             output: the JSON Schema of the result's `data`; None = nothing is declared.
         """
         self = cls._blank(name)
@@ -215,7 +215,7 @@ class Signature:
 
     @property
     def output(self) -> ToolOutput:
-        """The declared result (ledger G-13)."""
+        """The declared result."""
         if self._output is None:
             from pegboard.core.schema.output import ToolOutput
 
@@ -286,7 +286,7 @@ class Signature:
         )
 
     def errors(self, arguments: str | Mapping[str, Any] | None) -> list[str]:
-        """Each thing that does not fit, with its path; empty = valid (ledger N-10, N-13)."""
+        """Each thing that does not fit, with its path; empty = valid."""
         try:
             self.decode(arguments)
         except InvalidArguments as error:

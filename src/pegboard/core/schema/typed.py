@@ -528,7 +528,7 @@ def _json_schema(core: CoreSchema, label: str, mode: Any) -> dict[str, Any]:
 
 
 def _choices_in_place(schema: dict[str, Any]) -> dict[str, Any]:
-    """Each enum written where it is used: some providers show a model no `$defs` (case schema-05)."""
+    """Each enum written where it is used: some providers show a model no `$defs`."""
     definitions = cast("dict[str, dict[str, Any]]", schema.get("$defs", {}))
     choices = {f"#/$defs/{name}": d for name, d in definitions.items() if "enum" in d or "const" in d}
     if not choices:

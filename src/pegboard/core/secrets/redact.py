@@ -1,7 +1,7 @@
 """Secrets taken out of text: known values in all their spellings, and tokens known by their prefix.
 
 A mark is `[redacted:ID]` with an ID that is the same wherever the same value stood, so that a reader can
-tell two secrets apart and the runtime can tell whether a marked place stayed as it was (decisions 16).
+tell two secrets apart and the runtime can tell whether a marked place stayed as it was.
 Source: security.md, secrets.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol, cast
 from urllib.parse import quote
 
-from pegboard.core.secrets import forms as secretforms
+from pegboard.core.secrets.forms import FINDERS, lower, value_of
 
 
 class SecretFinder(Protocol):
@@ -50,10 +50,6 @@ MARK: Final = re.compile(r"\[redacted:[0-9a-f]{8}\]")
 
 # A line end, in JSON or source text escaped, and what stands in front of a quoted, compared or numbered line.
 _WRAP: Final = r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}(?:n|x0a|u000a))[ \t>|+-]{0,8}(?:\d{1,7}[→:|\t-][ \t]?)?"
-_FORMS: Final = (
-    secretforms.blocks, secretforms.tokens, secretforms.dotted, secretforms.suffixed, secretforms.urls,
-    secretforms.hooks, secretforms.queries, secretforms.headers, secretforms.assigned, secretforms.arguments,
-)  # fmt: skip
 
 
 def redaction_mark(value: str) -> str:
@@ -73,8 +69,9 @@ def has_redaction_mark(value: object) -> bool:
 
 def secrets_in(text: str) -> list[slice]:
     """Where the secrets of the known kinds stand in a text, in order."""
-    found = (_value(match) for find in _FORMS for match in find(text))
-    return [slice(start, end) for start, end in sorted(found) if start < end]
+    lowered = lower(text)
+    spans = sorted(value_of(match) for _, find in FINDERS for match in find(text, lowered))
+    return [slice(start, end) for start, end in spans if start < end]
 
 
 class Redactor:
@@ -130,16 +127,22 @@ class Redactor:
             and any(a in out or b in out for a, b in self._ends)
         ):
             out = self._wrapped.sub(lambda m: self._whole[m.lastindex or 0], out)
-        for find in _FORMS:
-            if matches := find(out):
-                out = _without(out, matches)
+        lowered = lower(out)
+        for words, find in FINDERS:
+            # A loop, not `any`: nearly all text holds no secret, and all text passes here.
+            for word in words:
+                if word in lowered:
+                    if (cleared := _without(out, find(out, lowered))) is not out:
+                        out, lowered = cleared, lower(cleared)
+                    break
         return out, out != text
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets stand, for a stream that must not part one."""
         yield from self.find(text)
-        for find in _FORMS:
-            yield from (match.span() for match in find(text))
+        lowered = lower(text)
+        for _, find in FINDERS:
+            yield from (match.span() for match in find(text, lowered))
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Where the known values stand, in any spelling."""
@@ -209,26 +212,11 @@ def _without(text: str, matches: Iterable[re.Match[str]]) -> str:
     pieces: list[str] = []
     done = 0
     for match in matches:
-        start, end = _value(match)
+        start, end = value_of(match)
         if start < end:
             pieces += [text[done:start], redaction_mark(text[start:end])]
             done = end
     return "".join((*pieces, text[done:])) if pieces else text
-
-
-def _value(match: re.Match[str]) -> tuple[int, int]:
-    """Where the secret stands in a match; an empty span where it is a reference or code."""
-    last = match.lastgroup or "pem"
-    group = {"quote": "quoted", "kind": "pem", "tag": "tagval"}.get(last, last)
-    if group not in ("token", "pem", "putty"):
-        value = match[group]
-        if group == "plain" and match.string[match.end(group) : match.end(group) + 1] == "(":
-            return (0, 0)  # A call of a function.
-        if group == "tagval" and match["tag"].lower() == "token" and value.isalpha():
-            return (0, 0)  # A word of a grammar.
-        if secretforms.is_reference(value) or (group == "plain" and secretforms.is_code(value)):
-            return (0, 0)
-    return match.span(group)
 
 
 def _spellings(value: str) -> Iterator[str]:

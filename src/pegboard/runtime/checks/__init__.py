@@ -1,4 +1,4 @@
-"""checks: what any tool must keep to, own or foreign (ledger G-19)."""
+"""checks: what any tool must keep to, own or foreign."""
 
 from __future__ import annotations
 

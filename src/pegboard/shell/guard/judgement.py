@@ -192,7 +192,7 @@ class _Judge:
             # The grammar cuts `a$B-c$D/` in two words; braces keep it whole.
             command = _PLAIN_VARIABLE.sub(r"${\1}", command)
         source = command.encode("utf-8", "replace")
-        # The grammar's scanner has crashed the process on some non-ASCII and control bytes (0051). To bash
+        # The grammar's scanner has crashed the process on some non-ASCII and control bytes. To bash
         # they are letters of a word, so it is shown letters; every offset stays the same.
         tree = bash_parser().parse(source.translate(_AS_LETTERS))
         walk = ScriptWalker(

@@ -1,4 +1,4 @@
-"""Which files of the workspace a command runs, by content: what a yes to it is bound to (case perm-18)."""
+"""Which files of the workspace a command runs, by content: what a yes to it is bound to."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The sandbox's /etc: what programs need to run, as it is at this moment.
 
-A mount costs bubblewrap 0.2 to 0.4 ms, a copied file 0.02 ms (docs/decisions/0370): only folders are mounted. The
+A mount costs bubblewrap 0.2 to 0.4 ms, a copied file 0.02 ms: only folders are mounted. The
 copies lie in the sandbox's own file system, which ends with the command.
 """
 

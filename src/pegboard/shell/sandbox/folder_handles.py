@@ -1,6 +1,6 @@
 """Folders held by descriptor, so that what is done in one is done there whatever becomes of its path.
 
-Another command may swap a folder for a link between our look at a path and our act on it (docs/decisions/0331).
+Another command may swap a folder for a link between our look at a path and our act on it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An index entry of mode 160000 names a repository in a subfolder. `git status` at the top starts git in each of
 them, which does what their config says (`core.fsmonitor`). A command may write both the index and such a folder,
-so afterwards those configs and hooks are looked at as submodules' are (docs/decisions/0060, 0330). A repository that
+so afterwards those configs and hooks are looked at as submodules' are. A repository that
 no index names is entered by nobody but whoever goes there.
 """
 

@@ -3,7 +3,7 @@
 Those of a linked worktree lie under `.git/worktrees/NAME/modules`.
 
 Hooks that are there are mounted read-only. A config must stay a file that git can replace, so it
-is compared afterwards and unsafe keys go back to what they were (docs/decisions/0060).
+is compared afterwards and unsafe keys go back to what they were.
 """
 
 from __future__ import annotations

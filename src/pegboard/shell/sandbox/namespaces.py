@@ -7,7 +7,7 @@ command's own inside. They give two things that bubblewrap alone cannot:
   the next, while the host's loopback stays out of reach.
 - A mount of a symbolic link. `.git/config` inside is a link into a private folder: git writes a
   config by renaming a lock file over it, which fails on a mount (EBUSY), but git follows a link
-  and renames in the folder that it leads to (docs/decisions/0060).
+  and renames in the folder that it leads to.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def repository_of(workspace: Path) -> Repository | None:
 def repositories_told(captured: SnapshotChanges) -> list[str]:
     """A sentence about repositories in subfolders whose config or hooks a command made or changed.
 
-    They are not taken back: whoever goes there runs what they say, and should know (docs/decisions/0331).
+    They are not taken back: whoever goes there runs what they say, and should know.
     """
     found: dict[str, None] = {}
     for change in captured.changes.changes:

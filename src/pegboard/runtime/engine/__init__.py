@@ -1,0 +1,45 @@
+"""Engine: the one seam for what a run does. Every model request and every tool call is a step with an id."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from pegboard.core.events import Event
+
+E = TypeVar("E", bound=Event)
+
+
+class Engine(Protocol):
+    """Carries out the steps of one run, each at most once, whatever happens to its process."""
+
+    async def step(self, id: str, act: Callable[[], Awaitable[E]], *, idempotent: bool) -> E:
+        """Carry out a step, or give the outcome that it had before.
+
+        Args:
+            id: names the step within its run: `turn:N`, `call:ID`.
+            act: does it, and returns the event of its outcome, recorded.
+            idempotent: whether it may be done again if a process ended while it ran.
+
+        Returns:
+            The event of its outcome, which survives SIGKILL from here on.
+
+        Raises:
+            Interrupted: it had begun when a process ended, and may not be repeated.
+            StoreError: its outcome cannot be kept.
+            Whatever `act` raises.
+        """
+        ...
+
+    async def wait(self, key: str, *, deadline: float | None = None) -> Any | None:
+        """The answer to what a call waits for; None = there is none yet, and the run ends as suspended.
+
+        Args:
+            key: as in the run's `pending`.
+            deadline: seconds since the epoch until which it is worth waiting.
+        """
+        ...
+
+    async def timer(self, id: str, at: float) -> None:
+        """Return at a time, in seconds since the epoch."""
+        ...
