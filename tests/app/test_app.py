@@ -367,9 +367,8 @@ async def test_a_run_of_the_app_is_kept_taken_up_and_shown_as_one_run(folder: Pa
         # The process had ended after its first call:
         cut = [e for e in await app.sessions.history("s") if e.type not in ("run.finished",)][:4]
         again = Agent(model=ScriptedModel([{"text": "done"}]), tools=[ok])
-        log = app.history.log("t", run=row.id)
-        later = [e async for e in again.resume_events(row.id, cut, recorder=log)]
-        log.close()
+        async with app.history.log("t", run=row.id) as log:
+            later = [e async for e in again.resume_events(row.id, cut, recorder=log)]
         assert isinstance(later[-1], RunFinished)
         assert {e.run for e in await app.history.records("t")} == {row.id}
 

@@ -158,16 +158,17 @@ async def test_a_command_gets_a_place_holder_the_bound_host_the_value_and_the_st
         return ["127.0.0.1"]
 
     with App.open(workspace=folder, mode="full", paths=home) as app:
-        log = app.history.log("cli")
-        async with app.executor(Interaction(approver=AllowOnce()), recorder=log) as door:
+        async with (
+            app.history.log("cli") as log,
+            app.executor(Interaction(approver=AllowOnce()), recorder=log) as door,
+        ):
             shell = door.wiring.provided.find(Shell)
             assert isinstance(shell, CommandShell)
             shell.egress_allow, shell.resolve = ("api.example",), loopback
             result = await door.call("exec", call)
             unbound = await door.call("exec", {**call, "hosts": ["other.example"], "command": "echo $K"})
-        log.close()
         events = await app.history.events("cli")
-        stored = b"".join(e.body or b"" for e in app.store.read("cli"))
+        stored = b"".join(e.body or b"" for e in await app.store.read("cli"))
     server.shutdown()
     server.server_close()
 

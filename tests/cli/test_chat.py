@@ -18,10 +18,10 @@ import pytest
 from pegboard.core.transcript import UserMessage
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
-from pegboard.store.blocking import open_sqlite
 from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
+from tests.sync_store import open_sqlite
 from tests.transcript import assert_valid_transcript
 from tests.waiting import until
 

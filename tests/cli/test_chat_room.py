@@ -97,7 +97,7 @@ def test_every_command_does_what_its_help_says(talk: WindowedConversation, work:
     assert not (work / "a.txt").exists()
     with App.open(workspace=work) as app:
         events = asyncio.run(app.history.events("chat_x"))
-        run = app.store.runs()[0]
+        [run, *_] = asyncio.run(app.history.runs())
     assert isinstance(events[-1], ContextCompacted)
     assert run.status == "done"
     assert_valid_transcript([m for x in fold(events).messages for m in dialect("openai-chat").encode(x)])

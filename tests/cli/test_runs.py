@@ -25,6 +25,8 @@ from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.events import Notice, RunStarted
 from pegboard.dialects import dialect
 from pegboard.runtime.transcripts import fold
+from pegboard.services.history import History
+from pegboard.store.leases import Leases
 from pegboard.store.runs import RunRow
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
@@ -212,8 +214,10 @@ def test_a_run_is_taken_up_only_where_it_worked_and_by_one_process(shell: Shell,
 
     with pytest.raises(BuildError, match=r"it ran in .*work"):
         shell.resume(run_id, workspace=other, yes=True)
-    with App.open(workspace=shell.work) as app, app.history.lock_session("mine"):
-        with pytest.raises(ConfigError, match="another process is using"):
+    with App.open(workspace=shell.work) as app:
+        # Held for as long as its process lives: this one.
+        asyncio.run(Leases(app.store).acquire("mine"))
+        with pytest.raises(ConfigError, match="another process is using session 'mine': process "):
             shell.resume(run_id, yes=True)
 
 
@@ -293,23 +297,25 @@ def test_what_a_killed_process_left_is_told_as_interrupted_and_what_goes_on_as_r
 @owes("G-17")
 def test_a_call_that_ended_leaves_no_mark_and_a_session_has_one_worker(shell: Shell) -> None:
     shell.task(shell.script({"text": "one"}), session="mine")
+    older = RunRow(id="run_0", stream="mine", status="running", task="", model="", agent="main", started=1.0)
+    newer = replace(older, id="run_1", started=2.0)
+
+    async def statuses(history: History, *rows: RunRow) -> list[str]:
+        return [row.status for row in await history.mark_interrupted(rows)]
+
+    async def look(app: App) -> None:
+        call = replace(older, id="run_c", stream="cli", agent="cli")
+        leases = await app.store.scan("leases")
+        async with app.history.single_call(call.id):
+            assert await statuses(app.history, call) == ["running"]
+        assert await statuses(app.history, call) == ["interrupted"]
+        assert await app.store.scan("leases") == leases
+        async with app.history.open_session("mine"):
+            assert await statuses(app.history, newer, older) == ["running", "interrupted"]
+        assert await statuses(app.history, newer, older) == ["interrupted"] * 2
+
     with App.open(workspace=shell.work) as app:
-        marks = set((app.paths.state / "sessions").iterdir())
-        with app.history.at_work.one_call("run_1"):
-            assert len(set((app.paths.state / "sessions").iterdir()) - marks) == 1
-        assert set((app.paths.state / "sessions").iterdir()) == marks
-        older = RunRow(
-            id="run_0", stream="mine", status="running", task="", model="", agent="main", started=1.0
-        )
-        newer = replace(older, id="run_1", started=2.0)
-        with app.history.lock_session("mine"):
-            assert [row.status for row in app.history.at_work.mark_interrupted([newer, older])] == [
-                "running",
-                "interrupted",
-            ]
-        assert [row.status for row in app.history.at_work.mark_interrupted([newer, older])] == [
-            "interrupted"
-        ] * 2
+        asyncio.run(look(app))
 
 
 @pytest.mark.slow
@@ -465,11 +471,10 @@ async def test_a_long_run_is_read_in_pages_so_that_its_beginning_shows_at_once(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with shell.options.open() as app:
-        log = app.history.log("long")
-        log.record(RunStarted(run="run_long", session="long", agent="main", model="m", task="t"))
-        for n in range(2000):
-            log.record(Notice(text=f"{n}"))
-        log.close()
+        async with app.history.log("long") as log:
+            log.record(RunStarted(run="run_long", session="long", agent="main", model="m", task="t"))
+            for n in range(2000):
+                log.record(Notice(text=f"{n}"))
         row = await app.runs.get("run_long")
         reads: list[int] = []
         store = app.history.store

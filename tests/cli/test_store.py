@@ -178,11 +178,10 @@ def test_ages_are_counted_from_now_and_a_damaged_copy_goes_with_its_time(worked:
 
 def test_a_call_whose_process_was_killed_keeps_nothing_back(worked: Run) -> None:
     with App.open() as app:
-        app.store.save_run(
-            RunRow(
-                id="run_k", stream="cli", status="running", task="call", model="", agent="cli", started=1.0
-            )
+        row = RunRow(
+            id="run_k", stream="cli", status="running", task="call", model="", agent="cli", started=1.0
         )
+        asyncio.run(app.history.save_run(row))
     purged = worked("store", "purge", "--all", "--yes", "--only", "history")
 
     assert "can be resumed" not in purged.err

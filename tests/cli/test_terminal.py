@@ -197,11 +197,16 @@ def test_a_run_whose_process_ended_is_taken_up_again(pegboard: Run, workspace: P
 
     script = tmp_path / "s.jsonl"
     script.write_text('{"text": "done then"}\n')
+
+    async def begin(app: App) -> None:
+        async with app.history.log("s1") as log:
+            log.record(
+                RunStarted(run="run_x", session="s1", agent="main", model=f"scripted:{script}", task="go")
+            )
+            log.record(UserSaid(UserMessage.of("go")))
+
     with App.open(workspace=workspace) as app:
-        log = app.history.log("s1")
-        log.record(RunStarted(run="run_x", session="s1", agent="main", model=f"scripted:{script}", task="go"))
-        log.record(UserSaid(UserMessage.of("go")))
-        log.close()
+        asyncio.run(begin(app))
 
     done = pegboard("runs", "resume", "run_x", "--model", f"scripted:{script}")
 

@@ -32,9 +32,10 @@ from pegboard.core.events import Event, RunFinished
 from pegboard.core.policy.approval import Approved, Waiting
 from pegboard.core.transcript import AssistantMessage
 from pegboard.ports.model import TurnEnd
-from pegboard.store.blocking import open_sqlite
-from pegboard.store.log import decode_events
-from pegboard.store.logs import SessionLog
+from pegboard.store import open_store
+from pegboard.store.chain import Chain
+from pegboard.store.log import Log, decode_events
+from tests.sync_store import open_sqlite
 
 TURNS = {"anywhere": 6, "compaction": 24, "approval": 6, "told": 6, "budget": 4, "fallback": 6, "parallel": 3}
 PARTS = 6
@@ -114,7 +115,7 @@ class Ann:
         return Approved(by="ann")
 
 
-class Trap(SessionLog):
+class Trap(Log):
     """A log that ends its process at some moment.
 
     Args:
@@ -189,8 +190,9 @@ def models(kind: str) -> Any:
 
 
 async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int, float] | None) -> None:
-    store = open_sqlite(folder / "history.sqlite")
-    log = Trap(store, SESSION, key=KEY, heads=folder / "head.json", run=run or "")
+    store = await open_store(folder / "history.sqlite")
+    log = await Trap.open(store, SESSION, chain=Chain(key=KEY, heads=folder / "heads"), run=run or "")
+    assert isinstance(log, Trap)
     log.moment = moment
     limits = Limits(
         turns=TURNS["budget"] if kind == "budget" else 99,
@@ -212,14 +214,13 @@ async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int,
     if run is None:
         await agent.run("go", session=SESSION, recorder=log)
     else:
-        events = decode_events(store.read(SESSION))
+        events = decode_events(await store.read(SESSION))
         last = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
         answers = {str(p["pending"]): Approved(by="bob") for p in (last.pending if last else ())}
         async for _ in agent.resume_events(run, events, recorder=log, answers=answers, approver=Ann()):
             pass
-    await log.flush()
-    log.close()
-    store.close()
+    await log.close()
+    await store.close()
 
 
 def child(folder: Path, run: str | None, kind: str, moment: tuple[str, int, float] | None) -> int:

@@ -30,11 +30,11 @@ from pegboard.core.result import ToolResult
 from pegboard.dialects import dialect
 from pegboard.runtime.replay import replay
 from pegboard.runtime.transcripts import fold
-from pegboard.store.blocking import open_sqlite
 from pegboard.store.chain import verify
 from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.killed import KEY, PARTS, SESSION, TURNS
+from tests.sync_store import open_sqlite
 from tests.transcript import assert_valid_transcript
 
 ROOT = Path(__file__).parents[2]

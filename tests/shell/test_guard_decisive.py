@@ -172,14 +172,14 @@ def test_a_denial_finds_a_command_that_inline_code_starts(command: str, tmp_path
     assert Policy.of(["allow exec:*", "deny exec:rm -rf *"])(effects, HERE).verdict == "deny"
 
 
-def granted(command: str, workspace: Path) -> MemoryGrants:
+async def granted(command: str, workspace: Path) -> MemoryGrants:
     """The book after an `always` to a command."""
     book = MemoryGrants()
     effects = judge(command, workspace).effects
     request = ApprovalRequest(
         id="ap_1", call=ToolCall("c", "exec", {}), tool="exec", effects=effects, asking=effects, session="s"
     )
-    book.add(request, Approved(scope="always"), workspace="/w")
+    await book.add(request, Approved(scope="always"), workspace="/w")
     return book
 
 
@@ -195,10 +195,10 @@ def granted(command: str, workspace: Path) -> MemoryGrants:
     ],
     ids=["unparsed", "operand", "host", "program", "too long"],
 )
-def test_an_always_to_what_is_not_known_is_to_this_command_only(
+async def test_an_always_to_what_is_not_known_is_to_this_command_only(
     given: str, other: str, tmp_path: Path
 ) -> None:
-    book = granted(given, tmp_path)
+    book = await granted(given, tmp_path)
 
     again = [book.find("exec", effect, HERE) for effect in judge(given, tmp_path).effects]
     misused = [book.find("exec", effect, HERE) for effect in judge(other, tmp_path).effects]

@@ -18,12 +18,11 @@ from pegboard.core.events import Event, Notice, RunFinished
 from pegboard.core.result import ToolResult
 from pegboard.models import ScriptedModel
 from pegboard.runtime.transcripts import fold, interrupted_results
-from pegboard.store.blocking import BlockingStore, open_sqlite
-from pegboard.store.chain import verify
-from pegboard.store.log import DAMAGED, decode_events
-from pegboard.store.logs import SessionLog, history
+from pegboard.store.chain import Chain, verify
+from pegboard.store.log import DAMAGED, Log, decode_events
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
+from tests.sync_store import BlockingStore, history, open_sqlite
 
 KEY = b"k" * 32
 
@@ -48,13 +47,12 @@ async def odd(n: int) -> ToolResult:
 async def recorded(path: Path) -> tuple[BlockingStore, list[Event]]:
     """A session of two runs with parallel calls, in a store; and its events."""
     store = open_sqlite(path)
-    log = SessionLog(store, "s", key=KEY)
+    log = await Log.open(store.store, "s", chain=Chain(key=KEY))
     calls = {"calls": [{"name": "odd", "arguments": {"n": n}} for n in range(2)], "text": "two at once"}
     agent = Agent(tools=[odd], model=ScriptedModel([calls, calls, {"text": "one"}, {"text": "two"}]))
     await agent.run("first", session="s", recorder=log)
     await agent.run("second", session="s", recorder=log)
-    await log.flush()
-    log.close()
+    await log.close()
     return store, agent.session("s")
 
 

@@ -14,7 +14,7 @@ import pytest
 from pegboard.core.events import CallFinished, Notice, RunFinished, RunResumed, RunStarted, TextPiece
 from pegboard.core.result import ToolResult
 from pegboard.core.secrets.redact import Redactor
-from pegboard.ports.store import Put, Record, Store, StoreError
+from pegboard.ports.store import Bodies, Put, Record, Store, StoreError
 from pegboard.store import open_store
 from pegboard.store.chain import Chain, verify
 from pegboard.store.log import LeaseLost, Log, decode_events, history
@@ -239,3 +239,15 @@ async def test_a_damaged_record_is_told_in_its_place() -> None:
 
     assert [type(e) for e in events] == [Notice, Notice, Notice]
     assert [e.detail for e in events if isinstance(e, Notice)] == [{}, {"damaged": 2}, {}]
+
+
+async def test_more_events_than_one_batch_are_all_kept() -> None:
+    store = MemoryStore()
+    log = await Log.open(store, "s", chain=CHAIN)
+    for number in range(1300):
+        log.record(Notice(text=str(number)))
+    await log.close()
+
+    assert await texts(store) == [str(n) for n in range(1300)]
+    await store.delete(Bodies("s", 1300))
+    assert await history(store, "s") == []

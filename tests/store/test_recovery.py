@@ -20,16 +20,15 @@ from pegboard.core.events import Notice, RunStarted
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import StoreError
 from pegboard.runtime.transcripts import fold, interrupted_results
-from pegboard.store.blocking import BlockingStore, open_sqlite, wait_for
-from pegboard.store.chain import NewRecord, verify
+from pegboard.store.chain import Chain, NewRecord, verify
 from pegboard.store.encoding import encode
-from pegboard.store.log import DAMAGED
-from pegboard.store.logs import SessionLog, history
+from pegboard.store.log import DAMAGED, Log
 from pegboard.store.recovery import Recovery, recover
 from pegboard.store.runs import RunRow
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
+from tests.sync_store import BlockingStore, history, open_sqlite, wait_for
 
 KEY = b"k" * 32
 PAGE = 4096
@@ -46,10 +45,10 @@ async def recorded(path: Path, sessions: int = 4, *, open_log: bool = False) -> 
     store = open_sqlite(path)
     turn = {"calls": [{"name": "look", "arguments": {"n": n}} for n in range(3)], "text": "let me see"}
     for n in range(sessions):
-        log = SessionLog(store, f"s{n}", key=KEY)
+        log = await Log.open(store.store, f"s{n}", chain=Chain(key=KEY))
         agent = Agent(tools=[look], model=ScriptedModel([turn, turn, turn, {"text": "done"}]))
         await agent.run(f"task {n}", session=f"s{n}", recorder=log)
-        log.close()
+        await log.close()
     store.put("labels", "/work/a.txt", b"private")
     store.put("answers", "ap_1", b"approved")
     if not open_log:
@@ -141,14 +140,14 @@ async def test_a_run_goes_on_while_its_history_is_mended_under_it(tmp_path: Path
         store_of = connection.store
         assert isinstance(store_of, SqliteStore)
         wait_for(store_of._rows("PRAGMA shrink_memory"))  # pyright: ignore[reportPrivateUsage]
-    log = SessionLog(store, "later", key=KEY)
+    log = await Log.open(store.store, "later", chain=Chain(key=KEY))
     agent = Agent(
         tools=[look],
         model=ScriptedModel([{"calls": [{"name": "look", "arguments": {"n": 1}}]}, {"text": "ok"}]),
     )
 
     answer = await agent.run("go", session="later", recorder=log)
-    log.close()
+    await log.close()
 
     assert answer.status == "done"
     assert len(told) == 1

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from os.path import basename
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,12 +17,10 @@ from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import new_id
 from pegboard.core.content import text_of
-from pegboard.core.context import Context
 from pegboard.core.errors import BuildError
 from pegboard.core.errors import check_text as given_text
 from pegboard.core.events import (
     Event,
-    ModelReplied,
     Recorder,
     RunFinished,
     RunStarted,
@@ -33,7 +32,7 @@ from pegboard.core.policy.approval import Approver
 from pegboard.core.policy.budgets import Spent
 from pegboard.core.tool_search import BEYOND
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import UserMessage
+from pegboard.core.transcript import AssistantMessage, UserMessage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -408,6 +407,14 @@ class Agent:
                 approver = AnsweredApprover(history.requests, given.answers, approver)
         instructions = self.instructions if reader is None else reader.instructions(self.instructions)
         traced = telemetry()
+        meter = self.executor.wiring.safeguards.meter
+        context = replace(self.executor.context, model=model.name)
+        turn_context = replace(context, run=state.id, session=state.session)
+
+        async def charge(message: AssistantMessage) -> None:
+            if meter is not None:
+                await meter.charge("", turn_context, Spent(money=message.usage.cost_usd or 0.0))
+
         loop = Loop(
             model=model,
             executor=self.executor.with_recorder(
@@ -423,12 +430,12 @@ class Agent:
             window=self._window(model.name, instructions),
             offer=self._offer,
             answers={} if given is None else given.answers,
-            unpaid=self._exhausted_reason(state.id, state.session),
+            unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
+            charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
             code=() if session is None else _own_code(self.executor.toolkit),
         )
-        context = replace(self.executor.context, model=model.name)
-        listener = self._follow(replace(context, run=state.id, session=state.session))
+        listener = self._follow(state.session)
         for event in user_messages(before):
             listener(event)
         tee.listen(listener)
@@ -473,23 +480,13 @@ class Agent:
         overhead = text_tokens(instructions) + sum(toolkit_tokens(self.executor.toolkit).values())
         return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
 
-    def _exhausted_reason(self, run: str, session: str) -> Callable[[], str] | None:
-        """Says when a money budget allows no further turn; None where there is no budget."""
-        meter = self.executor.wiring.safeguards.meter
-        if meter is None:
-            return None
-        context = replace(self.executor.context, run=run, session=session)
-        return lambda: meter.exhausted_reason(context)
-
-    def _follow(self, context: Context) -> Callable[[Event], None]:
-        """What taint and budgets learn from a run: addresses that the user wrote, money that the model took."""
+    def _follow(self, session: str) -> Callable[[Event], None]:
+        """What taint learns from a run: the addresses that the user wrote."""
         guards = self.executor.wiring.safeguards
 
         def on_event(event: Event) -> None:
             if isinstance(event, UserSaid) and guards.taints is not None:
-                guards.taints.endorse_text(context.session, text_of(event.message.content))
-            elif isinstance(event, ModelReplied) and guards.meter is not None:
-                guards.meter.charge("", context, Spent(money=event.message.usage.cost_usd or 0.0))
+                guards.taints.endorse_text(session, text_of(event.message.content))
 
         return on_event
 

@@ -34,8 +34,8 @@ from pegboard.ports.store import StoreError
 from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
-from pegboard.store.blocking import BlockingStore, open_sqlite
 from pegboard.store.grants import StoredGrants
+from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -95,7 +95,7 @@ class App:
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
         self._policy_file = policy_file
-        self._store: BlockingStore | None = None
+        self._store: SqliteStore | None = None
         self._redactor: Redactor | None = None
         self._offered = ConfiguredTools(config, paths)
         self.history = History(lambda: self.store, paths, lambda text: self.redactor.redact(text))
@@ -133,7 +133,7 @@ class App:
         app = cls(
             paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy
         )  # fmt: skip
-        app.policy = replace(decided, grants=StoredGrants(lambda: app.store.store))
+        app.policy = replace(decided, grants=StoredGrants(lambda: app.store))
         return app
 
     def at(self, workspace: Path, *, mode: str | None = None) -> App:
@@ -149,10 +149,11 @@ class App:
         return app
 
     @property
-    def store(self) -> BlockingStore:
-        """The store of the history, opened at first use."""
+    def store(self) -> SqliteStore:
+        """The store of the history; its file is opened when it is first read or written."""
         if self._store is None:
-            self._store = open_sqlite(self.history.file, recovered=lambda saved: self.on_warning(str(saved))
+            self._store = SqliteStore(
+                self.history.file, recovered=lambda saved: self.on_warning(str(saved))
             )  # fmt: skip
         return self._store
 
@@ -182,7 +183,7 @@ class App:
     def close(self) -> None:
         """Let go of the store."""
         if self._store is not None:
-            self._store.close()
+            self._store.end()
             self._store = None
 
     # -- services -----------------------------------------------------------------------------
@@ -328,12 +329,12 @@ class App:
             needs.discard(Processes)
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
-        store = self.store if recorded else self._store_if_any()
+        store = await self._open_store(recorded)
         if self.named_workspace is None:
             check_implicit(self.workspace, self.paths)
         assembly = Assembly(
             wiring=wiring, toolkit=toolkit, paths=self.paths, config=self.config,
-            store=None if store is None else lambda: store.store,
+            store=None if store is None else lambda: store,
         )  # fmt: skip
         assemble(assembly, needs, redactor=self.redactor)
         timeout = self.config.exec_timeout_s
@@ -346,15 +347,18 @@ class App:
             executor.on_warning = interaction.notify
             yield executor
 
-    def _store_if_any(self) -> BlockingStore | None:
-        """The store for what writes nothing; None where there is none, or where it cannot be opened (a full disk)."""
-        if not self.history.file.exists():
+    async def _open_store(self, recorded: bool) -> SqliteStore | None:
+        """The open store. For what writes nothing None if there is none, or if it cannot be opened (a full disk)."""
+        if not recorded and not self.history.file.exists():
             return None
         try:
-            return self.store
+            await self.store.connect()
         except StoreError as error:
+            if recorded:
+                raise
             self.on_warning(f"earlier use is not counted: {error}")
             return None
+        return self.store
 
     def agent(self, executor: Executor, *, model: str | None, turns: int | None = None) -> Agent:
         """An agent by the settings over an executor of this App.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,8 +28,9 @@ from pegboard.mcp.server import ToolServer
 from pegboard.mcp.upstream import Upstream, could_name
 from pegboard.ports.artifacts import Artifacts, Version
 from pegboard.ports.files import Files, ResolvedPath
+from pegboard.ports.store import StoreError
 from pegboard.services.runtime import Interaction
-from pegboard.store.logs import SessionLog
+from pegboard.store.log import Log
 from pegboard.version import VERSION
 
 if TYPE_CHECKING:
@@ -41,42 +44,86 @@ MAX_RESOURCE: int = 1_000_000
 _LISTED = 1_000
 
 
+class _ClientLog:
+    """The events of one client; until its log is open they wait here."""
+
+    def __init__(self, session: str) -> None:
+        self.run = new_id("run")
+        self.session = session
+        self.log: Log | None = None
+        self._lock = threading.Lock()
+        self._waiting: list[Event] = []
+
+    def record(self, event: Event) -> None:
+        with self._lock:
+            if self.log is None:
+                self._waiting.append(event)
+                return
+        self.log.record(event)
+
+    def opened(self, log: Log) -> None:
+        with self._lock:
+            for event in self._waiting:
+                log.record(event)
+            self._waiting.clear()
+            self.log = log
+
+
 class ClientLogs:
     """A Recorder that writes each client's events to a stream of its own."""
 
     def __init__(self, app: App) -> None:
-        self._app = app
-        self._logs: dict[str, tuple[SessionLog, str]] = {}
-        self._marks = ExitStack()
+        self._history = app.history
+        self._clients: dict[str, _ClientLog] = {}
+        self._opening = asyncio.Lock()
+        self._open = AsyncExitStack()
+        self._loop = asyncio.get_running_loop()
+        self._first_flush: asyncio.Task[None] | None = None
 
     def record(self, event: Event) -> None:
         """See Recorder."""
         request = current_request()
-        self._log(request.peer.session if request is not None else "mcp").record(event)
+        session = request.peer.session if request is not None else "mcp"
+        client = self._clients.get(session)
+        if client is None:
+            client = self._clients[session] = _ClientLog(session)
+            client.record(
+                RunStarted(run=client.run, session=session, agent="mcp", model="", task="served over MCP")
+            )
+            self._loop.call_soon_threadsafe(self._flush_soon)
+        client.record(event)
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """See Recorder."""
-        for log, _ in list(self._logs.values()):
-            await log.flush(power_loss=power_loss)
+        async with self._opening:
+            for client in list(self._clients.values()):
+                if client.log is None:
+                    log = await self._open.enter_async_context(self._history.log(client.session))
+                    await self._open.enter_async_context(self._history.single_call(client.run))
+                    client.opened(log)
+        for client in list(self._clients.values()):
+            if client.log is not None:
+                await client.log.flush(power_loss=power_loss)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End every client's run."""
-        for log, run in self._logs.values():
-            log.record(RunFinished(run=run, status="done", answer=""))
-            log.close()
-        self._logs.clear()
-        self._marks.close()
+        for client in self._clients.values():
+            client.record(RunFinished(run=client.run, status="done", answer=""))
+        try:
+            await self.flush()
+        finally:
+            self._clients.clear()
+            await self._open.aclose()
 
-    def _log(self, session: str) -> SessionLog:
-        found = self._logs.get(session)
-        if found is None:
-            run = new_id("run")
-            found = self._logs[session] = (self._app.history.log(session), run)
-            self._marks.enter_context(self._app.history.at_work.one_call(run))
-            found[0].record(
-                RunStarted(run=run, session=session, agent="mcp", model="", task="served over MCP")
-            )
-        return found[0]
+    def _flush_soon(self) -> None:
+        """Open a new client's log also where its calls wait for nothing to be written."""
+        if self._first_flush is None or self._first_flush.done():
+            self._first_flush = self._loop.create_task(self._try_flush())
+
+    async def _try_flush(self) -> None:
+        # Whoever flushes next is told.
+        with suppress(StoreError):
+            await self.flush()
 
 
 @asynccontextmanager
@@ -131,7 +178,7 @@ async def serve_tools(
                 sources=executor, version=VERSION,
             )  # fmt: skip
     finally:
-        logs.close()
+        await logs.close()
 
 
 def _served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:

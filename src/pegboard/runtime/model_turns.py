@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ class ModelTurns:
     model: Model
     recorder: Recorder
     price: Callable[[str, AssistantMessage], float | None] | None
+    charge: Callable[[AssistantMessage], Awaitable[None]] | None
     telemetry: Telemetry | None
 
     async def next(
@@ -89,6 +90,8 @@ class ModelTurns:
         state.turns += 1
         state.usage += message.usage
         record(ModelReplied(message))
+        if self.charge is not None:
+            await self.charge(message)
         return message
 
 

@@ -64,6 +64,7 @@ class Loop:
             resume it.
         telemetry: writes spans and metrics; None = nobody traces.
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
+        charge: books what a turn of the model has cost; None = nobody counts.
         policy: mode and revision of the rules that decide its calls, told with its start.
     """
 
@@ -80,7 +81,8 @@ class Loop:
     offer: Callable[[str, Toolkit], Toolkit] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     telemetry: Telemetry | None = None
-    unpaid: Callable[[], str] | None = None
+    unpaid: Callable[[], Awaitable[str]] | None = None
+    charge: Callable[[AssistantMessage], Awaitable[None]] | None = None
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
     code: Sequence[str] = ()
 
@@ -204,7 +206,11 @@ class Loop:
         engine: Engine,
     ) -> RunEnd:
         asking = ModelTurns(
-            model=self.model, recorder=self.recorder, price=self.price, telemetry=self.telemetry
+            model=self.model,
+            recorder=self.recorder,
+            price=self.price,
+            charge=self.charge,
+            telemetry=self.telemetry,
         )
         repeats = RepeatGuard()
         ending = CompletionCheck(self.read_output)
@@ -216,7 +222,7 @@ class Loop:
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:
-                if self.unpaid is not None and (why := self.unpaid()):
+                if self.unpaid is not None and (why := await self.unpaid()):
                     # Not even a last word: it would be paid for too.
                     return RunEnd("limit", last_text, why)
                 over, near = budget.check(state.turns, state.usage)

@@ -162,7 +162,7 @@ class ReplayLog:
         """Seconds since the epoch; the loop does not look."""
         return 0.0
 
-    def exhausted_reason(self) -> str:
+    async def exhausted_reason(self) -> str:
         """Why no further turn was paid for; empty where one was."""
         event = self.next
         if isinstance(event, RunFinished) and event.status == "limit" and event.error.startswith("budget "):

@@ -222,13 +222,9 @@ class Approvals:
     async def _write(
         self, session: str, run: str, *events: RunStarted | PermissionRequested | RunFinished
     ) -> None:
-        log = self._history.log(session, run=run)
-        try:
+        async with self._history.log(session, run=run) as log:
             for event in events:
                 log.record(event)
-            await log.flush()
-        finally:
-            log.close()
 
 
 def _key(request: ApprovalRequest) -> str:

@@ -18,7 +18,7 @@ from pegboard.services.history import History
 from pegboard.services.redaction import shown_preview
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.store.encoding import Redact, without_secrets
-from pegboard.store.logs import SessionLog
+from pegboard.store.log import Log
 
 REFUSALS = frozenset({"permission_denied", "outside_workspace"})
 """Codes of errors by which a rule, a person or the workspace's border refused a call."""
@@ -123,14 +123,11 @@ class Calls:
             StoreError: it cannot be recorded; then nothing was done.
         """
         async with self._runtime.executor(interaction, session=SESSION, only=tool) as executor:
-            log = self._history.log(SESSION)
-            run = _RecordedCall(executor, log)
-            try:
-                with self._history.at_work.one_call(run.id):
+            async with self._history.log(SESSION) as log:
+                run = _RecordedCall(executor, log)
+                async with self._history.single_call(run.id):
                     await run.call(tool, arguments)
                     await log.flush()
-            finally:
-                log.close()
         return run.outcome(self._runtime.redactor.redact)
 
     async def preview(
@@ -146,7 +143,7 @@ class _RecordedCall:
 
     result: ToolResult
 
-    def __init__(self, executor: ToolExecutor, log: SessionLog) -> None:
+    def __init__(self, executor: ToolExecutor, log: Log) -> None:
         self._executor = executor
         self._log = log
         self._events = MemoryRecorder(keep=None)

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Final
 
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event
-from pegboard.ports.store import Bodies, Record, Store
-from pegboard.services.at_work import AtWork
-from pegboard.store.blocking import BlockingStore
-from pegboard.store.chain import Fault, verify
+from pegboard.ports.store import Bodies, Record, StoreError
+from pegboard.runtime.session import Backing, Session, open_session
+from pegboard.store.chain import Chain, Fault, verify
 from pegboard.store.encoding import Redact
-from pegboard.store.log import active_s, history, iter_history
-from pegboard.store.logs import SessionLog
+from pegboard.store.leases import Leases
+from pegboard.store.log import Log, active_s, history, iter_history
 from pegboard.store.runs import RunList, RunRow
 from pegboard.store.sqlite import SqliteStore
+
+ONE_CALLS: Final = frozenset({"cli", "mcp"})
+"""Agents of runs that are single calls: no model's turn follows, so none is resumed."""
+WAIT_S: Final = 2.0
+"""Seconds that a command waits for another process that works on the same session."""
 
 
 class History:
     """What the services know of past work. All their reading and writing of the store is here.
 
     Args:
-        store: opens the store at the first use.
-        paths: where keys, heads and locks lie.
+        store: gives the store, at the first use.
+        paths: where keys and heads lie.
         redact: takes secrets out of what is written.
     """
 
-    def __init__(self, store: Callable[[], BlockingStore], paths: Paths, redact: Redact) -> None:
-        self._open = store
+    def __init__(self, store: Callable[[], SqliteStore], paths: Paths, redact: Redact) -> None:
+        self._store = store
         self._paths = paths
         self._redact = redact
 
@@ -43,13 +46,13 @@ class History:
         return self._paths.state / "history.sqlite"
 
     @property
-    def store(self) -> Store:
-        """The store.
+    def store(self) -> SqliteStore:
+        """The store; its file is opened when it is first read or written."""
+        return self._store()
 
-        Raises:
-            StoreError: it cannot be opened.
-        """
-        return self._open().store
+    @property
+    def _chain(self) -> Chain:
+        return Chain(key=self._paths.key(), heads=self._paths.config / "heads")
 
     # -- runs and sessions ------------------------------------------------------------------------
 
@@ -84,10 +87,28 @@ class History:
 
         The heads that are kept beside the store count too, so that a session that was removed whole is missed.
         """
-        keys = dict.fromkeys(await self.sessions())
-        for file in sorted((self._paths.config / "heads").glob("*.json")):
-            keys[str(json.loads(file.read_text(encoding="utf-8"))["stream"])] = None
-        return list(keys)
+        return list(dict.fromkeys([*await self.sessions(), *self._chain.streams()]))
+
+    async def mark_interrupted(self, rows: Iterable[RunRow]) -> list[RunRow]:
+        """The rows as they are: one that stands as running, and no process works on it, is `interrupted`.
+
+        Args:
+            rows: newest first, as the store gives them.
+        """
+        leases = Leases(self.store)
+        out: list[RunRow] = []
+        newer: set[str] = set()
+        for row in rows:
+            single = row.agent in ONE_CALLS
+            # A session is held for its newest run: the one before it is over, however it stands.
+            over = row.status == "running" and (
+                (not single and row.stream in newer)
+                or await leases.holder(row.id if single else row.stream) is None
+            )
+            out.append(replace(row, status="interrupted") if over else row)
+            if not single:
+                newer.add(row.stream)
+        return out
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -110,13 +131,8 @@ class History:
 
     async def verify(self, session: str) -> list[Fault]:
         """Every fault of a session's chain."""
-        head: tuple[int, str] | None = None
-        try:
-            row = json.loads(self._head(session).read_text(encoding="utf-8"))
-            head = (int(row["seq"]), str(row["mac"]))
-        except FileNotFoundError:
-            pass
-        return verify(self._paths.key(), session, await self.records(session), head=head)
+        chain = self._chain
+        return verify(chain.key, session, await self.records(session), head=chain.head(session))
 
     async def bodies(self, session: str, *, before: float) -> tuple[int, int, float | None]:
         """How many bodies older than a time a session holds, their bytes, and when the oldest was written."""
@@ -131,38 +147,54 @@ class History:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def log(self, session: str, *, run: str = "") -> SessionLog:
-        """The writer of a session; `run` names one that is resumed."""
-        return SessionLog(
-            self._open(), session, key=self._paths.key(), heads=self._head(session), run=run, redact=self._redact
-        )  # fmt: skip
+    def open_session(
+        self, session: str, *, run: str = "", wait_s: float = WAIT_S
+    ) -> AbstractAsyncContextManager[Session]:
+        """See `pegboard.runtime.session.open_session`."""
+        backing = Backing(store=self.store, chain=self._chain, redact=self._redact)
+        return open_session(backing, session, run=run, wait_s=wait_s)
 
-    @property
-    def at_work(self) -> AtWork:
-        """Who works on which session and call now."""
-        return AtWork(self._paths.state / "sessions")
+    @asynccontextmanager
+    async def log(self, session: str, *, run: str = "") -> AsyncGenerator[Log]:
+        """Write to a stream that other processes write to as well; what is left is written when the block ends.
 
-    @contextmanager
-    def lock_session(self, session: str) -> Generator[None]:
-        """Be the one process that works on a session, until the block ends.
+        Args:
+            session: its key.
+            run: the run that the events belong to; one that starts names itself.
 
         Raises:
-            ConfigError: another process works on it now.
+            StoreError: the store cannot be read, or, at the end of the block, something could not be written.
         """
-        with self.at_work.session(session):
+        log = await Log.open(
+            self.store, session, chain=self._chain, fenced=False, redact=self._redact, run=run
+        )
+        try:
+            yield log
+        finally:
+            await log.close()
+
+    @asynccontextmanager
+    async def single_call(self, run: str) -> AsyncGenerator[None]:
+        """Work on a run that is a single call, until the block ends: others see that it goes on.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        lease = await Leases(self.store).acquire(run)
+        try:
             yield
+        finally:
+            # The end of the run says the same.
+            with suppress(StoreError):
+                await lease.release(last=True)
 
     # -- the file ---------------------------------------------------------------------------------
 
     async def check(self) -> str:
         """What is wrong with the file, empty if nothing; it is recovered if that can be done."""
-        return await cast(SqliteStore, self.store).check() if self.file.exists() else ""
+        return await self.store.check() if self.file.exists() else ""
 
     def damaged(self) -> list[Path]:
         """Copies of histories that were found damaged, as they were; oldest first."""
         copies = self.file.parent.glob(f"{self.file.name}.damaged-*")
         return sorted(p for p in copies if not p.name.endswith("-wal"))
-
-    def _head(self, session: str) -> Path:
-        name = hashlib.sha256(session.encode()).hexdigest()[:24]
-        return self._paths.config / "heads" / f"{name}.json"

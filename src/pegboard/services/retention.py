@@ -10,8 +10,7 @@ from typing import Final, Literal, TypeAlias
 from pegboard.config.paths import Paths
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.journal import Journal
-from pegboard.services.at_work import ONE_CALLS
-from pegboard.services.history import History
+from pegboard.services.history import ONE_CALLS, History
 from pegboard.store.opening import backups
 from pegboard.store.runs import RunRow
 from pegboard.store.spills import SpillFolder

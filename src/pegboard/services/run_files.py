@@ -88,13 +88,9 @@ async def import_file(history: History, state: Path, path: Path) -> ImportResult
         if row.id in runs:
             raise ConfigError(f"run {row.id} already exists in session {row.stream!r}")
     copy = _keep(state / "damaged", path, raw) if bad else None
-    log = history.log(session)
-    try:
+    async with history.log(session) as log:
         for event in whole:
             log.record(event)
-        await log.flush()
-    finally:
-        log.close()
     return ImportResult(session=session, runs=runs, events=len(good) - len(bad), bad=bad, copy=copy)
 
 

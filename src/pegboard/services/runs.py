@@ -20,8 +20,7 @@ from pegboard.runtime.replay import replay, split
 from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
 from pegboard.runtime.transcripts import IMPORTED, fold
 from pegboard.services.approvals import Approvals, PendingCall
-from pegboard.services.at_work import ONE_CALLS
-from pegboard.services.history import History
+from pegboard.services.history import ONE_CALLS, History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.retention import GONE
 from pegboard.services.run_files import ExportResult, ImportResult, export_pytest, import_file
@@ -86,7 +85,7 @@ class Runs:
     ) -> list[RunRow]:
         """The latest runs, newest first; one whose process ended before it did is `interrupted`."""
         rows = await self._history.runs(session=session, status=status, limit=limit)
-        return self._history.at_work.mark_interrupted(rows)
+        return await self._history.mark_interrupted(rows)
 
     async def get(self, prefix: str) -> RunRow:
         """A run by its id or the unique start of one, its status as in `list`.
@@ -94,7 +93,7 @@ class Runs:
         Raises:
             ConfigError: there is none, or several start so.
         """
-        return self._history.at_work.mark_interrupted([await self._history.run(prefix)])[0]
+        return (await self._history.mark_interrupted([await self._history.run(prefix)]))[0]
 
     def events(self, row: RunRow) -> AsyncIterator[Event]:
         """The events of a run, oldest first, read as they are taken."""
@@ -177,8 +176,8 @@ class Runs:
             BuildError: it was imported, worked elsewhere, or its session has gone on without it.
             ConfigError: another process works on its session now.
         """
-        with self._history.lock_session(row.stream):
-            events = await self._history.events(row.stream)
+        async with self._history.open_session(row.stream, run=row.id) as session:
+            events = session.events
             self._check_resumable(row, events)
             answers = await self._approvals.answers(row.id)
             redact = self._runtime.redactor.redact
@@ -189,11 +188,10 @@ class Runs:
                 opened = agent.model()
                 if hasattr(opened, "skip"):
                     opened.skip(fold(events).turns)  # A script has no memory of the turns that it gave.
-                log = self._history.log(row.stream, run=row.id)
                 stream = agent.resume_events(
                     row.id,
                     events,
-                    recorder=log,
+                    recorder=session.log,
                     answers=answers,
                     approver=None
                     if approver is None or _nobody(interaction)
@@ -204,9 +202,8 @@ class Runs:
                     async with aclosing(stream):
                         async for event in stream:
                             yield event
-                    await log.flush()
+                    await session.log.flush()
                 finally:
-                    log.close()
                     await opened.aclose()
             await self._approvals.forget(answers)
 

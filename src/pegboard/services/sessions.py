@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from pegboard.runtime.tokens import message_tokens
 from pegboard.runtime.transcripts import fold
 from pegboard.services.history import History
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
-from pegboard.store.logs import SessionLog
+from pegboard.store.log import Log
 from pegboard.store.runs import RunRow
 
 
@@ -44,7 +44,7 @@ class Conversation:
         runtime: Runtime,
         history: History,
         executor: ToolExecutor,
-        log: SessionLog,
+        log: Log,
         agent: Any,
         *,
         session: str,
@@ -85,7 +85,7 @@ class Conversation:
         await self._log.flush()
         before = self.agent
         self.agent = await _agent(
-            self._runtime, self._history, self.executor, self.session, name, None, interaction
+            self._runtime, self.executor, self.session, self.earlier(), name, None, interaction
         )
         await before.model().aclose()
 
@@ -108,7 +108,7 @@ class Conversation:
         """The latest runs of this session, newest first."""
         await self._log.flush()
         rows = await self._history.runs(session=self.session, limit=limit)
-        return self._history.at_work.mark_interrupted(rows)
+        return await self._history.mark_interrupted(rows)
 
 
 class Sessions:
@@ -153,27 +153,25 @@ class Sessions:
             NoModel: no model was named, none was found and none was accepted.
             StoreError: the history cannot be kept; then nothing starts.
         """
-        with self._history.lock_session(session):
-            async with self._runtime.executor(interaction, session=session) as executor:
-                log = self._history.log(session)
-                talk: Conversation | None = None
-                try:
-                    agent = await _agent(
-                        self._runtime, self._history, executor, session, model, turns, interaction
-                    )
-                    talk = Conversation(self._runtime, self._history, executor, log, agent, session=session)
-                    yield talk
-                finally:
-                    log.close()
-                    if talk is not None:
-                        await talk.model.aclose()
+        async with (
+            self._history.open_session(session) as opened,
+            self._runtime.executor(interaction, session=session) as executor,
+        ):
+            agent = await _agent(
+                self._runtime, executor, session, opened.events, model, turns, interaction
+            )  # fmt: skip
+            talk = Conversation(self._runtime, self._history, executor, opened.log, agent, session=session)
+            try:
+                yield talk
+            finally:
+                await talk.model.aclose()
 
 
 async def _agent(
     runtime: Runtime,
-    history: History,
     executor: ToolExecutor,
     session: str,
+    events: Sequence[Event],
     model: str | None,
     turns: int | None,
     interaction: Interaction,
@@ -181,7 +179,7 @@ async def _agent(
     """An agent that knows the session so far; its model is opened, so that a wrong name is told at once."""
     agent = await agent_for(runtime, executor, model=model, turns=turns, interaction=interaction)
     agent.model()
-    agent.remember(session, await history.events(session))
+    agent.remember(session, events)
     return agent
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.ports.store import Conflict, Store
+from pegboard.ports.store import Conflict, Put, Store
 from pegboard.store.table import Table
 
 RENEW_S: Final = 10.0
@@ -71,13 +71,17 @@ class Lease:
         self._writing = asyncio.Lock()
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
-    async def release(self) -> None:
-        """Let go, so that another can have it at once."""
+    async def release(self, *, last: bool = False) -> None:
+        """Let go, so that another can have it at once.
+
+        Args:
+            last: nobody takes the key again, so its row goes too.
+        """
         async with self._writing:
             self._task.cancel()
             if not self.lost:
                 with suppress(Conflict):
-                    free = _Held(owner=None, turn=self._held.turn)
+                    free = None if last else _Held(owner=None, turn=self._held.turn)
                     await self._leases.write(self.key, free, self._version)
         await asyncio.wait([self._task])
 
@@ -160,13 +164,18 @@ class Leases:
         owner = None if held is None else held.owner
         return None if owner is None or self._alive(owner) is False else owner
 
-    async def write(self, key: str, held: _Held, expected: int) -> int:
-        """Write a lease's row; its new version.
+    async def write(self, key: str, held: _Held | None, expected: int) -> int:
+        """Write a lease's row, or delete it; its new version.
 
         Raises:
             Conflict: another process was faster.
         """
-        return (await self._store.put(self._table.put_of(key, held, expected=expected)))[0]
+        put = (
+            Put(_TABLE, key, None, expected)
+            if held is None
+            else self._table.put_of(key, held, expected=expected)
+        )
+        return (await self._store.put(put))[0]
 
 
 def this_process() -> Owner:

@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 from pegboard.core.policy.budgets import MEASURES, Spent
 from pegboard.core.policy.taint import Labels, below
 from pegboard.ports.store import Put, Store
-from pegboard.store.blocking import wait_for
 from pegboard.store.table import Table, after_prefix
 
 _FILES: Final = "provenance"
@@ -139,21 +138,13 @@ class StoredAccounts:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
-    async def book(self, account: str, spent: Spent) -> Spent:
-        """Add what was used; the account's sum afterwards. As a whole, whoever else books."""
-        return await self._table.change(account, lambda there: (there or Spent()) + spent) or Spent()
-
-    async def get(self, account: str) -> Spent:
-        """What was used so far."""
-        return await self._table.get(account) or Spent()
-
-    def add(self, account: str, spent: Spent) -> Spent:
-        """See Accounts. Waits for the store: a budget's hard stop holds for all processes."""
-        return wait_for(self.book(account, spent))
-
-    def sum(self, account: str) -> Spent:
+    async def add(self, account: str, spent: Spent) -> Spent:
         """See Accounts."""
-        return wait_for(self.get(account))
+        return await self._table.change(account, lambda kept: (kept or Spent()) + spent) or Spent()
+
+    async def sum(self, account: str) -> Spent:
+        """See Accounts."""
+        return await self._table.get(account) or Spent()
 
     @property
     def _table(self) -> Table[Spent]:

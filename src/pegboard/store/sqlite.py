@@ -47,35 +47,38 @@ class _Job:
 
 
 class SqliteStore:
-    """One SQLite file in WAL mode. Open it with `SqliteStore.open`."""
+    """One SQLite file in WAL mode, opened at the first use; `SqliteStore.open` opens it now.
 
-    def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
+    Args:
+        path: the file. A new one is made with mode 0600 in a folder with mode 0700.
+        recovered: called with what could be saved if the file turns out to be damaged, now or later. A new file
+            with all that can be read then stands in its place, and the damaged one is kept beside it. None = a
+            damaged file is an error and stays as it is.
+    """
+
+    def __init__(self, path: Path, *, recovered: Callable[[Recovery], None] | None = None) -> None:
+        self._connection = _Connection(path, recovered)
         # Also when nobody closed it: the thread and the file must not outlive the store.
-        self._let_go = weakref.finalize(self, connection.end)
+        self._let_go = weakref.finalize(self, self._connection.end)
 
     @classmethod
     async def open(cls, path: Path, *, recovered: Callable[[Recovery], None] | None = None) -> SqliteStore:
-        """Open a file, or make a new one with mode 0600 in a folder with mode 0700.
+        """A store whose file is open; see `connect`."""
+        store = cls(path, recovered=recovered)
+        try:
+            await store.connect()
+        except BaseException:
+            store.end()
+            raise
+        return store
 
-        A file of an older Pegboard is brought up to date, and a copy of it is kept beside it.
-
-        Args:
-            path: the file.
-            recovered: called with what could be saved if the file turns out to be damaged, now or later. A new file
-                with all that can be read then stands in its place, and the damaged one is kept beside it. None = a
-                damaged file is an error and stays as it is.
+    async def connect(self) -> None:
+        """Open the file now. One of an older Pegboard is brought up to date, and a copy of it is kept beside it.
 
         Raises:
             StoreError: the file cannot be opened, or a newer Pegboard wrote it.
         """
-        connection = _Connection(path, recovered)
-        try:
-            await connection.ask(_Job(lambda db: None))
-        except BaseException:
-            connection.end()
-            raise
-        return cls(connection)
+        await self._connection.ask(_Job(lambda db: None))
 
     async def append(
         self,
@@ -174,7 +177,11 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See Store."""
-        await asyncio.to_thread(self._let_go)
+        await asyncio.to_thread(self.end)
+
+    def end(self) -> None:
+        """`close` for code that is not async."""
+        self._let_go()
 
     async def check(self) -> str:
         """What SQLite finds wrong with the file, empty if nothing; it is recovered if that was asked for at `open`.

@@ -105,19 +105,19 @@ async def test_bytes_of_results_and_seconds_are_counted() -> None:
 
     assert over.error is not None and "10 of 10 bytes out" in over.error.message
     meter = Meter([Budget(name="time", seconds=1.5, soft=1)])
-    meter.charge("ping", HERE, Spent(seconds=1.5))
+    await meter.charge("ping", HERE, Spent(seconds=1.5))
     with pytest.raises(BudgetExceeded, match=r"1\.5 of 1\.5 seconds"):
-        meter.soft_limit_warning("ping", HERE)
+        await meter.soft_limit_warning("ping", HERE)
 
 
 @owes("G-09")
-def test_money_of_the_model_counts_where_the_budget_is_for_all_tools() -> None:
+async def test_money_of_the_model_counts_where_the_budget_is_for_all_tools() -> None:
     meter = Meter([Budget(name="all", money=1.0, soft=1), Budget(name="one", tool="ping", money=0.1)])
 
-    meter.charge("", HERE, Spent(money=1.0))
+    await meter.charge("", HERE, Spent(money=1.0))
 
     with pytest.raises(BudgetExceeded, match=r"\$1.0000 of \$1.0000"):
-        meter.soft_limit_warning("ping", HERE)
+        await meter.soft_limit_warning("ping", HERE)
 
 
 @pytest.mark.parametrize(("per", "same", "other"), [
@@ -126,59 +126,59 @@ def test_money_of_the_model_counts_where_the_budget_is_for_all_tools() -> None:
     ("ever", replace(HERE, session="t", run="r2"), None),
 ])  # fmt: skip
 @owes("G-09")
-def test_each_span_has_its_own_account(per: Any, same: Context, other: Context | None) -> None:
+async def test_each_span_has_its_own_account(per: Any, same: Context, other: Context | None) -> None:
     meter = Meter([Budget(name="b", per=per, calls=1, soft=1)])
-    meter.reserve("ping", HERE)
+    await meter.reserve("ping", HERE)
 
     with pytest.raises(BudgetExceeded):
-        meter.reserve("ping", same)
+        await meter.reserve("ping", same)
     if other is not None:
-        meter.reserve("ping", other)
+        await meter.reserve("ping", other)
 
 
 @owes("G-09")
-def test_a_day_ends_at_midnight_utc() -> None:
+async def test_a_day_ends_at_midnight_utc() -> None:
     clock = Noon()
     meter = Meter([Budget(name="b", per="day", calls=1, soft=1)], clock=clock)
-    meter.reserve("ping", HERE)
+    await meter.reserve("ping", HERE)
     clock.at += 12 * 3600 - 1
     with pytest.raises(BudgetExceeded):
-        meter.reserve("ping", HERE)
+        await meter.reserve("ping", HERE)
 
     clock.at += 1
 
-    meter.reserve("ping", HERE)
+    await meter.reserve("ping", HERE)
 
 
-def test_each_gives_every_tool_an_account_of_its_own() -> None:
+async def test_each_gives_every_tool_an_account_of_its_own() -> None:
     meter = Meter([Budget(name="b", calls=1, each=("tool",), soft=1)])
-    meter.reserve("ping", HERE)
+    await meter.reserve("ping", HERE)
 
-    meter.reserve("pong", HERE)
+    await meter.reserve("pong", HERE)
 
     with pytest.raises(BudgetExceeded):
-        meter.reserve("ping", HERE)
+        await meter.reserve("ping", HERE)
 
 
-def test_a_call_that_does_not_begin_is_booked_nowhere() -> None:
+async def test_a_call_that_does_not_begin_is_booked_nowhere() -> None:
     meter = Meter([Budget(name="wide", calls=5, soft=1), Budget(name="narrow", tool="ping", calls=1, soft=1)])
-    meter.reserve("ping", HERE)
+    await meter.reserve("ping", HERE)
     with pytest.raises(BudgetExceeded, match="narrow"):
-        meter.reserve("ping", HERE)
+        await meter.reserve("ping", HERE)
 
     for _ in range(4):
-        meter.reserve("pong", HERE)
+        await meter.reserve("pong", HERE)
     with pytest.raises(BudgetExceeded, match="5 of 5"):
-        meter.reserve("pong", HERE)
+        await meter.reserve("pong", HERE)
 
 
-def test_of_two_budgets_near_their_end_the_first_is_named() -> None:
+async def test_of_two_budgets_near_their_end_the_first_is_named() -> None:
     meter = Meter([Budget(name="one", calls=2, soft=0.5), Budget(name="two", calls=2, soft=0.5)])
-    meter.reserve("ping", HERE)
+    await meter.reserve("ping", HERE)
 
-    assert "'one'" in meter.soft_limit_warning("ping", HERE)
+    assert "'one'" in await meter.soft_limit_warning("ping", HERE)
     meter.lift_soft_limit("ping", HERE)
-    assert meter.soft_limit_warning("ping", HERE) == ""
+    assert await meter.soft_limit_warning("ping", HERE) == ""
 
 
 @pytest.mark.parametrize("wrong", [
@@ -289,10 +289,10 @@ async def test_a_money_budget_ends_a_run_without_calls_cleanly_and_the_run_repla
 
 
 @pytest.mark.parametrize("sizes", [(10, 500), (500, 10)])
-def test_of_several_budgets_the_least_is_left(sizes: tuple[int, int]) -> None:
+async def test_of_several_budgets_the_least_is_left(sizes: tuple[int, int]) -> None:
     budgets = [Budget(name=f"b{size}", bytes_out=size, seconds=size) for size in sizes]
 
-    left = Meter(budgets).remaining("ping", HERE)
+    left = await Meter(budgets).remaining("ping", HERE)
 
     assert (left.bytes_out, left.seconds) == (10, 10)
     assert left.budget is not None and left.budget.name == "b10"
@@ -300,8 +300,8 @@ def test_of_several_budgets_the_least_is_left(sizes: tuple[int, int]) -> None:
 
 @owes("G-09")
 @pytest.mark.parametrize(("spent", "said"), [(0.99, False), (1.0, True), (1.5, True)])
-def test_money_that_is_all_spent_pays_for_no_further_turn(spent: float, said: bool) -> None:
+async def test_money_that_is_all_spent_pays_for_no_further_turn(spent: float, said: bool) -> None:
     meter = Meter([Budget(name="m", money=1.0)])
-    meter.charge("", HERE, Spent(money=spent))
+    await meter.charge("", HERE, Spent(money=spent))
 
-    assert bool(meter.exhausted_reason(HERE)) == said
+    assert bool(await meter.exhausted_reason(HERE)) == said

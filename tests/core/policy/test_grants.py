@@ -46,11 +46,11 @@ def here(session: str = "s1", workspace: str = "/w") -> Situation:
 
 
 @owes("G-04", "K-26")
-def test_an_always_holds_for_this_tool_target_and_workspace_for_thirty_days() -> None:
+async def test_an_always_holds_for_this_tool_target_and_workspace_for_thirty_days() -> None:
     clock = At()
     book = MemoryGrants(clock=clock)
 
-    grant = book.add(request(PUSH), Approved(scope="always", by="ann"), workspace="/w")
+    grant = await book.add(request(PUSH), Approved(scope="always", by="ann"), workspace="/w")
 
     assert grant.effects == (("exec", "git push"),)
     assert (grant.scope, grant.by, grant.expires_at) == ("always", "ann", 1000 + 30 * 86400)
@@ -64,43 +64,43 @@ def test_an_always_holds_for_this_tool_target_and_workspace_for_thirty_days() ->
 
 
 @owes("G-04", "K-26")
-def test_expiry_and_uses_are_what_the_person_said() -> None:
+async def test_expiry_and_uses_are_what_the_person_said() -> None:
     clock = At()
     book = MemoryGrants(clock=clock)
-    grant = book.add(request(PUSH), Approved(scope="always", expires_s=60, uses=2), workspace="/w")
+    grant = await book.add(request(PUSH), Approved(scope="always", expires_s=60, uses=2), workspace="/w")
 
-    book.use(grant.id)
+    await book.use(grant.id)
     assert book.find("exec", PUSH, here()) == grant.id
-    book.use(grant.id)
+    await book.use(grant.id)
 
     assert book.find("exec", PUSH, here()) is None
     with pytest.raises(PermissionDenied):
-        book.use(grant.id)
+        await book.use(grant.id)
 
 
 @owes("G-04", "K-26")
-def test_a_session_grant_ends_with_its_session_and_covers_what_asked_only() -> None:
+async def test_a_session_grant_ends_with_its_session_and_covers_what_asked_only() -> None:
     book = MemoryGrants()
     read = Effect("read", "/x")
 
-    grant = book.add(request(PUSH, read, asking=(read,)), Approved(scope="session"), workspace="/w")
+    grant = await book.add(request(PUSH, read, asking=(read,)), Approved(scope="session"), workspace="/w")
 
     assert grant.scope == "session"
     assert book.find("exec", read, here()) == grant.id
     assert book.find("exec", read, here("s2")) is None
     assert book.find("exec", PUSH, here()) is None
-    book.use(grant.id)
+    await book.use(grant.id)
     assert book.find("exec", read, here()) == grant.id
 
 
 async def test_a_revoked_grant_is_gone_even_for_a_call_that_found_it() -> None:
     book = MemoryGrants()
-    grant = book.add(request(PUSH), Approved(scope="always"), workspace="/w")
+    grant = await book.add(request(PUSH), Approved(scope="always"), workspace="/w")
 
     assert await book.revoke(grant.id)
     assert not await book.revoke(grant.id)
     with pytest.raises(PermissionDenied, match="has expired"):
-        book.use(grant.id)
+        await book.use(grant.id)
 
 
 def test_a_grant_is_written_and_read_back_whole() -> None:

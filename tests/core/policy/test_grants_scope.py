@@ -12,25 +12,25 @@ from tests.ledger import owes
 HERE = Situation(values={"session": "s"}, workspace="/w")
 
 
-def granted(*effects: Effect) -> MemoryGrants:
+async def granted(*effects: Effect) -> MemoryGrants:
     book = MemoryGrants()
     call = ToolCall("c", "exec", {})
     request = ApprovalRequest(id="ap_1", call=call, tool="exec", effects=effects, asking=effects, session="s")
-    book.add(request, Approved(scope="always"), workspace="/w")
+    await book.add(request, Approved(scope="always"), workspace="/w")
     return book
 
 
 @owes("G-04", "K-26")
-def test_a_yes_to_quoted_words_is_none_to_the_same_letters_otherwise_parted() -> None:
-    book = granted(Effect("exec", "rm 'a b'", ("rm", "a b")))
+async def test_a_yes_to_quoted_words_is_none_to_the_same_letters_otherwise_parted() -> None:
+    book = await granted(Effect("exec", "rm 'a b'", ("rm", "a b")))
 
     assert book.find("exec", Effect("exec", "x", ("rm", "a b")), HERE)
     assert not book.find("exec", Effect("exec", "x", ("rm", "a", "b")), HERE)
 
 
 @owes("G-04", "perm-18")
-def test_a_yes_to_a_script_ends_when_its_content_changes() -> None:
-    book = granted(Effect("exec", "sh run.sh", ("sh", "run.sh"), bound="run.sh sha256:aa"))
+async def test_a_yes_to_a_script_ends_when_its_content_changes() -> None:
+    book = await granted(Effect("exec", "sh run.sh", ("sh", "run.sh"), bound="run.sh sha256:aa"))
 
     assert book.find("exec", Effect("exec", "sh run.sh", ("sh", "run.sh"), bound="run.sh sha256:aa"), HERE)
     assert not book.find(
@@ -47,8 +47,10 @@ def test_the_content_of_scripts_is_part_of_the_digest() -> None:
     assert one.digest() != two.digest()
 
 
-def test_a_grant_survives_being_written_with_and_without_content() -> None:
-    book = granted(Effect("exec", "sh a", ("sh", "a"), bound="a sha256:aa"), Effect("exec", "ls", ("ls",)))
+async def test_a_grant_survives_being_written_with_and_without_content() -> None:
+    book = await granted(
+        Effect("exec", "sh a", ("sh", "a"), bound="a sha256:aa"), Effect("exec", "ls", ("ls",))
+    )
     grant = book.list()[0]
 
     assert Grant.from_dict(grant.to_dict()) == grant

@@ -43,9 +43,9 @@ async def authorise(call: Call, turn: Turn | None = None) -> None:
         if guards.novelty is not None:
             guards.novelty.remember(call.workspace, use_keys(call.tool.name, call.plan.effects))
     if meter is not None:
-        meter.reserve(call.tool.name, call.outer)
+        await meter.reserve(call.tool.name, call.outer)
         call.booked = True
-        call.remaining = meter.remaining(call.tool.name, call.outer)
+        call.remaining = await meter.remaining(call.tool.name, call.outer)
     await record_start(call)
 
 
@@ -83,14 +83,14 @@ async def _decide(call: Call, turn: Turn | None) -> None:
     meter, grants = call.parts.guards.meter, call.parts.grants
     call.decision = evaluate(call)
     if meter is not None and call.decision.verdict != "deny":
-        call.budget_warning = meter.soft_limit_warning(call.tool.name, call.outer)
+        call.budget_warning = await meter.soft_limit_warning(call.tool.name, call.outer)
         if call.budget_warning and call.decision.verdict == "allow":
             call.decision = replace(call.decision, verdict="ask", rule="budget", reason=call.budget_warning)
     match call.decision.verdict:
         case "allow":
             if grants is not None:
                 for grant in call.decision.grants:
-                    grants.use(grant)
+                    await grants.use(grant)
         case "deny":
             raise _denied(call)
         case _:
@@ -134,7 +134,7 @@ async def _ask(call: Call, turn: Turn | None) -> None:
         call.parts.guards.meter.lift_soft_limit(call.tool.name, call.outer)
     # An approval of a budget alone says nothing about the effects.
     if call.parts.grants is not None and (request.asking or not call.budget_warning):
-        call.parts.grants.add(request, answer, workspace=call.workspace)
+        await call.parts.grants.add(request, answer, workspace=call.workspace)
 
 
 async def _answer(call: Call, request: ApprovalRequest) -> Answer:

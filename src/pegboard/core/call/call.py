@@ -162,12 +162,16 @@ class Resolver(Protocol):
 class GrantStore(Protocol):
     """Where approvals are remembered."""
 
-    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
+    async def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> object:
         """Remember a `session` or `always` answer for exactly the effects that asked."""
         ...
 
-    def use(self, grant: str) -> None:
-        """Count one use of a grant."""
+    async def use(self, grant: str) -> None:
+        """Count one use of a grant.
+
+        Raises:
+            PermissionDenied: it has ended meanwhile.
+        """
         ...
 
 

@@ -151,7 +151,8 @@ class Pipeline:
             if isinstance(error, asyncio.CancelledError) and was_cancelled():
                 record_finish(parts, result)
                 if call is not None:
-                    charge(call)
+                    # Shielded: who cancels twice would else have used it for nothing.
+                    await asyncio.shield(charge(call))
                 raise
         return record_finish(parts, result) if call is None else await record(call, result)
 

@@ -241,7 +241,7 @@ async def record(call: Call, result: ToolResult) -> ToolResult:
     elif call.recorded and (call.plan.effects or result.notes.labels):
         result = _propagate_taint(call, result)
     if call.booked:
-        charge(call, result)
+        await charge(call, result)
     if call.parts.guards.stored:
         await call.parts.guards.save()
     return record_finish(call.parts, result)
@@ -257,7 +257,7 @@ def record_finish(parts: Parts, result: ToolResult) -> ToolResult:
     return result
 
 
-def charge(call: Call, result: ToolResult | None = None) -> None:
+async def charge(call: Call, result: ToolResult | None = None) -> None:
     """Charge the budgets with what the call has used; without a result, with its time alone."""
     meter = call.parts.guards.meter
     if meter is None or not call.booked:
@@ -269,7 +269,7 @@ def charge(call: Call, result: ToolResult | None = None) -> None:
         bytes_out=0 if result is None else len(result.text.encode("utf-8", "replace")),
         money=float(cost) if isinstance(cost, int | float) and cost > 0 else 0.0,
     )
-    meter.charge(call.tool.name, call.outer, spent)
+    await meter.charge(call.tool.name, call.outer, spent)
 
 
 def _propagate_taint(call: Call, result: ToolResult) -> ToolResult:

@@ -120,11 +120,11 @@ UNLIMITED: Final = Remaining()
 class Accounts(Protocol):
     """Where what was used is kept."""
 
-    def add(self, account: str, spent: Spent) -> Spent:
+    async def add(self, account: str, spent: Spent) -> Spent:
         """Book something; the account's sum afterwards. As a whole, whoever else books."""
         ...
 
-    def sum(self, account: str) -> Spent:
+    async def sum(self, account: str) -> Spent:
         """What was used so far."""
         ...
 
@@ -135,12 +135,12 @@ class MemoryAccounts:
     def __init__(self) -> None:
         self._sums: dict[str, Spent] = {}
 
-    def add(self, account: str, spent: Spent) -> Spent:
+    async def add(self, account: str, spent: Spent) -> Spent:
         """See Accounts."""
-        total = self._sums[account] = self.sum(account) + spent
+        total = self._sums[account] = self._sums.get(account, Spent()) + spent
         return total
 
-    def sum(self, account: str) -> Spent:
+    async def sum(self, account: str) -> Spent:
         """See Accounts."""
         return self._sums.get(account, Spent())
 
@@ -162,7 +162,7 @@ class Meter:
         self._now = (clock or SystemClock()).now
         self._eased: set[str] = set()
 
-    def soft_limit_warning(self, tool: str, context: Context) -> str:
+    async def soft_limit_warning(self, tool: str, context: Context) -> str:
         """Which budget is near its end, with its figures; empty where none is.
 
         Raises:
@@ -170,7 +170,7 @@ class Meter:
         """
         asks = ""
         for budget, account in self._mine(tool, context):
-            spent = self._accounts.sum(account)
+            spent = await self._accounts.sum(account)
             _refuse_over(budget, spent, tool)
             for measure, used, limit in _measures(budget, spent):
                 if (
@@ -182,7 +182,7 @@ class Meter:
                     asks = f"budget {budget.name!r} has used {_format_measure(measure, used, limit)}"
         return asks
 
-    def reserve(self, tool: str, context: Context) -> None:
+    async def reserve(self, tool: str, context: Context) -> None:
         """Book the call itself, before it runs.
 
         Raises:
@@ -190,20 +190,20 @@ class Meter:
         """
         booked: list[str] = []
         for budget, account in self._mine(tool, context):
-            total = self._accounts.add(account, Spent(calls=1))
+            total = await self._accounts.add(account, Spent(calls=1))
             booked.append(account)
             if budget.calls is not None and total.calls > budget.calls:
                 for one in booked:
-                    self._accounts.add(one, Spent(calls=-1))
+                    await self._accounts.add(one, Spent(calls=-1))
                 _refuse_over(budget, total + Spent(calls=-1), tool)
 
-    def remaining(self, tool: str, context: Context) -> Remaining:
+    async def remaining(self, tool: str, context: Context) -> Remaining:
         """What a call that begins now may use."""
         out = UNLIMITED
         for budget, account in self._mine(tool, context):
             if budget.seconds is None and budget.bytes_out is None:
                 continue
-            spent = self._accounts.sum(account)
+            spent = await self._accounts.sum(account)
             if budget.seconds is not None:
                 seconds = max(budget.seconds - spent.seconds, 0.0)
                 if out.seconds is None or seconds < out.seconds:
@@ -214,20 +214,23 @@ class Meter:
                     out = replace(out, bytes_out=size)
         return out
 
-    def exhausted_reason(self, context: Context) -> str:
+    async def exhausted_reason(self, context: Context) -> str:
         """Why no further turn of a model may be paid for; empty where one may."""
         for budget, account in self._mine("", context):
-            if budget.money is not None and (used := self._accounts.sum(account).money) >= budget.money:
+            if (
+                budget.money is not None
+                and (used := (await self._accounts.sum(account)).money) >= budget.money
+            ):
                 return (
                     f"budget {budget.name!r} (per {budget.per}) is used up, {_format_measure('money', used, budget.money)}; "
                     + _raise_it(budget, "money")
                 )
         return ""
 
-    def charge(self, tool: str, context: Context, spent: Spent) -> None:
+    async def charge(self, tool: str, context: Context, spent: Spent) -> None:
         """Book what a call, or a model's turn (`tool` is then empty), has used."""
         for _, account in self._mine(tool, context):
-            self._accounts.add(account, spent)
+            await self._accounts.add(account, spent)
 
     def lift_soft_limit(self, tool: str, context: Context) -> None:
         """A person said yes for longer than once: these accounts ask no more; their hard stop stands."""

@@ -111,7 +111,7 @@ class MemoryGrants:
                 return grant.id
         return None
 
-    def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> Grant:
+    async def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> Grant:
         """Remember a `session` or `always` answer for the effects that asked."""
         asking = request.asking or request.effects
         grant = Grant(
@@ -128,20 +128,20 @@ class MemoryGrants:
         self._grants[grant.id] = grant
         return grant
 
-    def use(self, grant: str) -> None:
+    async def use(self, grant: str) -> None:
         """Count one use; the last one ends the grant.
 
         Raises:
             PermissionDenied: it has ended since it was found.
         """
-        found = self._grants.get(grant)
-        if found is None or found.uses_left == 0 or found.expires_at <= self._clock.now():
+        known = self._grants.get(grant)
+        if known is None or known.uses_left == 0 or known.expires_at <= self._clock.now():
             raise PermissionDenied(
                 f"approval {grant} has expired",
                 hint="Call again to be asked.",
             )
-        if found.uses_left is not None:
-            self._grants[grant] = replace(found, uses_left=max(0, found.uses_left - 1))
+        if known.uses_left is not None:
+            self._grants[grant] = replace(known, uses_left=max(0, known.uses_left - 1))
 
     async def revoke(self, grant: str) -> bool:
         """End a grant; False if there is none of that id."""
@@ -154,8 +154,8 @@ class MemoryGrants:
 
 
 def _content(bound: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(bound)
-    return found if any(found) else ()
+    contents = tuple(bound)
+    return contents if any(contents) else ()
 
 
 def target_of(effect: Effect) -> str:

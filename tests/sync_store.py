@@ -1,4 +1,4 @@
-"""BlockingStore: a Store for code that cannot await, until the last of it does."""
+"""A Store for tests that cannot await."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pegboard.core.events import Event
 from pegboard.ports.store import Bodies, Conflict, Put, Record, Store
+from pegboard.store import log
 from pegboard.store.chain import GENESIS, NewRecord, chain_records
 from pegboard.store.runs import RunList, RunRow, row_puts
 from pegboard.store.sqlite import SqliteStore
@@ -36,7 +38,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 
 class BlockingStore:
-    """The methods of a Store, and what stood beside them, for whoever waits in a thread.
+    """The methods of a Store, for a test that waits in its thread.
 
     Attributes:
         store: the Store itself.
@@ -140,6 +142,13 @@ class BlockingStore:
     def close(self) -> None:
         """See Store."""
         wait_for(self.store.close())
+
+
+def history(
+    store: BlockingStore, stream: str, *, run: str | None = None, types: Sequence[str] = ()
+) -> list[Event]:
+    """See `pegboard.store.log.history`."""
+    return wait_for(log.history(store.store, stream, run=run, types=types))
 
 
 def open_sqlite(path: Path, *, recovered: Callable[[Recovery], None] | None = None) -> BlockingStore:
