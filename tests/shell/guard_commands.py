@@ -1233,6 +1233,7 @@ BENIGN = [
     "PYTHONPATH=. python x.py",
     "DJANGO_SETTINGS_MODULE=x.y python manage.py migrate",
     "NODE_OPTIONS=--max-old-space-size=4096 npm run build",
+    "LABEL=' ' npm run build",
     "GIT_PAGER=cat git log",
     "PAGER=cat git log",
     "EDITOR=true git rebase --continue",

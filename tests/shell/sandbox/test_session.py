@@ -252,8 +252,8 @@ async def test_without_shared_namespaces_git_says_why_it_cannot_write_and_nothin
     assert any("git -c" in note for note in outcome.notes)
     assert "core.fsmonitor" in in_place.notes[0]
     assert "name = Me" in (repository / ".git" / "config").read_text()
-    assert "nsenter" in str(bare.enforced()["loopback network per session"])
-    assert shell.enforced()["loopback network per session"] is True
+    assert "nsenter" in str(bare.enforced()["shared loopback network per session"])
+    assert shell.enforced()["shared loopback network per session"] is True
 
 
 async def test_the_process_that_holds_the_namespaces_ends_with_the_shell_and_is_made_anew_when_killed(

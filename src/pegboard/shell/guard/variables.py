@@ -91,8 +91,7 @@ def _leads(call: ProgramCall, name: str, upper: str, value: Word, lasting: bool)
     if plugin or (_OPTIONS.search(upper) and _LOADS_MORE.search(text)):
         call.ask_unless_known(said, f"{name}= makes a program load or run something else")
         return
-    first = text.split(None, 1)[0]
-    if _COMMAND.match(text) and (first in SHELLS or first in INTERPRETERS):
+    if _COMMAND.match(text) and text.split(None, 1)[0] in SHELLS | INTERPRETERS:
         call.judge.script(call, text)
     paths = _IN_OPTIONS.findall(text) if _OPTIONS.search(upper) else text.split(":")
     for path in () if "://" in text else paths:
