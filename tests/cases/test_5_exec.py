@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pegboard import AllowOnce, Executor
-from pegboard.process.text import decode_output
+from pegboard.process.output import decode_output
 from tests.cases.kit import door, of_kind, row_id, rows
 from tests.ledger import owes
 

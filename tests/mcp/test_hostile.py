@@ -566,9 +566,9 @@ def test_interrupted_is_what_a_lost_call_raises() -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    from pegboard.process import tree
+    from pegboard.process import child
 
-    return [pid for pid in tree.find_marked(mark, prefix=True) if not tree.is_zombie(pid)]
+    return [pid for pid in child.find_marked(mark, prefix=True) if not child.is_zombie(pid)]
 
 
 def _marked_processes(word: str) -> list[str]:

@@ -413,6 +413,6 @@ async def test_changes_are_told_to_whoever_listens() -> None:
 
 
 def _gone(pid: int) -> bool:
-    from pegboard.process import tree
+    from pegboard.process import child
 
-    return until(lambda: tree.is_zombie(pid), f"process {pid} has ended", within_s=5)
+    return until(lambda: child.is_zombie(pid), f"process {pid} has ended", within_s=5)

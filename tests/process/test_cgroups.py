@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.process.cgroups import CgroupPool
-from pegboard.process.limits import MIB, ResourceLimits
+from pegboard.process.limits import MIB, CgroupPool, ResourceLimits
 
 LIMITS = ResourceLimits(memory_bytes=64 * MIB, processes=20)
 

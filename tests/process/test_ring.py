@@ -7,7 +7,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.process.ring import HeadTailBuffer
+from pegboard.process.output import HeadTailBuffer
 
 _CHUNKS = st.lists(st.binary(max_size=40), max_size=40)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pegboard.process.text import decode_output, joined, plain_text, trim_to_characters
+from pegboard.process.output import decode_output, joined, plain_text, trim_to_characters
 from tests.ledger import owes
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pegboard.core.effects import Effect
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
-from pegboard.process.cgroups import CgroupPool
+from pegboard.process.limits import CgroupPool
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.confinement import Confinement
 from pegboard.shell.sandbox.selection import select_backend

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pegboard.core.policy.patterns import exec_pattern_matches
 from pegboard.core.policy.rules import Rule, Situation
 from pegboard.shell.guard import MAX_COMMAND_BYTES, inspection, judge
-from pegboard.shell.guard.walk import bash_parser
+from pegboard.shell.guard.scripts import bash_parser
 from tests.ledger import DATA, owes
 from tests.shell import guard_kinds
 from tests.shell.guard_commands import BENIGN, DANGEROUS

@@ -16,7 +16,6 @@ from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import new_id
-from pegboard.core.content import text_of
 from pegboard.core.errors import BuildError
 from pegboard.core.errors import check_text as given_text
 from pegboard.core.events import (
@@ -30,6 +29,7 @@ from pegboard.core.events import (
 from pegboard.core.limits import Limits
 from pegboard.core.policy.approval import Approver
 from pegboard.core.policy.budgets import Spent
+from pegboard.core.result import text_of
 from pegboard.core.tool_search import BEYOND
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, UserMessage

@@ -30,7 +30,7 @@ from pegboard.ports.snapshot import Snapshot, SnapshotChanges
 from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox import hooks
+from pegboard.shell.sandbox import git
 from pegboard.shell.sandbox.confinement import PROTECTED, Bind, Confinement
 from pegboard.shell.sandbox.selection import SelectedBackend, select_backend
 
@@ -153,7 +153,7 @@ def choose_backend(
     ]  # fmt: skip
     settled = git_settings(root)
     # Of the person's own settings too: each command looks at the repository's only.
-    taken = hooks.inside(root, settled.get("core.hookspath", ""))
+    taken = git.folder_inside(root, settled.get("core.hookspath", ""))
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),

@@ -97,11 +97,6 @@ def block_from_dict(value: Mapping[str, Any]) -> Block:
             raise ValueError(f"unknown content block type {other!r}")
 
 
-def text_of(blocks: tuple[Block, ...]) -> str:
-    """The text of some blocks; a block that is no text becomes one line that names it."""
-    return "\n".join(b.text if isinstance(b, Text) else describe(b) for b in blocks)
-
-
 def describe(block: Block) -> str:
     """One line that names a block: `[image image/png, 512 bytes]`."""
     match block:

@@ -13,7 +13,7 @@ from enum import Enum
 from types import FunctionType
 from typing import Any, Final, Protocol, cast
 
-from pegboard.core.content import Block, File, NewArtifact, Text, ToolCall, text_of
+from pegboard.core.content import Block, File, NewArtifact, Text, ToolCall, describe
 from pegboard.core.errors import BuildError, ToolError, format_value
 from pegboard.core.limits import MAX_CHARS
 
@@ -364,6 +364,11 @@ def _with_blocks(result: ToolResult) -> ToolResult:
             )
         blocks.append(Text(one) if isinstance(one, str) else one)
     return replace(result, content=tuple(blocks))
+
+
+def text_of(blocks: tuple[Block, ...]) -> str:
+    """The text of some blocks; a block that is no text becomes one line that names it."""
+    return "\n".join(b.text if isinstance(b, Text) else describe(b) for b in blocks)
 
 
 def _text_of(value: Any) -> str:

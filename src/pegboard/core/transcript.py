@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from pegboard.core.content import Block, Text, ToolCall, text_of
-from pegboard.core.result import ToolResult
+from pegboard.core.content import Block, Text, ToolCall
+from pegboard.core.result import ToolResult, text_of
 
 StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "malformed", "error"]
 

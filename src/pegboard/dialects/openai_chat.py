@@ -122,7 +122,7 @@ class OpenAIChat:
         for sent in wire.sent_calls(message):
             function = wire.as_dict(sent.get("function"))
             call = wire.call_of(sent.get("id"), function.get("name"), function.get("arguments"))
-            own = self._catalogue.own_name(call.name, toolkit)
+            own = call.name if toolkit is None else self._catalogue.own_name(call.name, toolkit)
             content.append(ToolCall(id=call.id, name=own, arguments=call.arguments))
         return AssistantMessage(
             content=tuple(content),

@@ -14,9 +14,9 @@ from typing import Any, Final
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.config import PASSED, ServerConfig
 from pegboard.mcp.reaper import Reaper
-from pegboard.process import tree
-from pegboard.process.ring import HeadTailBuffer
-from pegboard.process.spawner import Spawn, spawn
+from pegboard.process import child
+from pegboard.process.child import Spawn, spawn
+from pegboard.process.output import HeadTailBuffer
 
 _GRACE_S: Final = 2.0
 CHUNK: Final = 1 << 16
@@ -68,7 +68,7 @@ class ServerProcess:
         config = self._config
         env = {k: v for k in PASSED if (v := self._environment.get(k)) and not v.startswith("()")}
         env.update(config.env)
-        env[tree.MARK] = self._mark
+        env[child.MARK] = self._mark
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
         (in_r, in_w), (out_r, out_w), (err_r, err_w) = pipes
         what = Spawn(
@@ -145,10 +145,10 @@ class ServerProcess:
                 async with asyncio.timeout(_GRACE_S / 2):
                     await self.ended.wait()
         if self.exit_code is None:
-            tree.kill_group(self.pid, signal.SIGTERM)
+            child.kill_group(self.pid, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_S / 2):
                     await self.ended.wait()
-        await asyncio.to_thread(tree.kill_tree, self.pid, self._mark)
+        await asyncio.to_thread(child.kill_tree, self.pid, self._mark)
         if self.exit_code is None:
             self.exit_code = await asyncio.to_thread(self._process.wait)

@@ -1,4 +1,8 @@
-"""Child: one running command with bounded output, a deadline and an owner that ends it."""
+"""Child processes: started, read from, ended with everything that they started, and their exit status.
+
+Children are started from one long-lived thread: `PR_SET_PDEATHSIG`, on which `bwrap --die-with-parent` rests, fires
+when the *thread* that forked ends, so they must not be started from pool threads that come and go.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
-from pegboard.process import tree
-from pegboard.process.ring import HeadTailBuffer
-from pegboard.process.spawner import Spawn, spawn
-from pegboard.process.status import shell_status
+from pegboard.process.output import HeadTailBuffer
 
 # What a pipe holds by default. Bigger pipes and reads were measured slower: they leave the cache.
 _READ: Final = 1 << 16
@@ -95,7 +99,7 @@ class Child:
             OSError: it could not be started.
         """
         mark = mark or new_mark()
-        env = {**what.env, tree.MARK: mark}
+        env = {**what.env, MARK: mark}
         opened: list[int] = []
         given: list[int] = []
         try:
@@ -155,7 +159,7 @@ class Child:
         """The command has ended but children of it hold its output or its group."""
         if not self.finished.is_set():
             return False
-        return not self.gone.is_set() or not self.drained.is_set() or tree.group_runs(self.pid)
+        return not self.gone.is_set() or not self.drained.is_set() or group_runs(self.pid)
 
     async def still_lingers(self, within_s: float) -> bool:
         """Whether it lingers for `within_s` seconds: what is about to end may be in the group an instant longer."""
@@ -172,12 +176,12 @@ class Child:
 
     def signal(self, number: int = signal.SIGTERM) -> bool:
         """Signal the process group; whether there was one."""
-        return tree.kill_group(self.pid, number)
+        return kill_group(self.pid, number)
 
     async def kill(self) -> None:
         """Kill everything that belongs to the command and reap it."""
-        tree.kill_group(self.pid)
-        await asyncio.to_thread(tree.kill_tree, self.pid, self.mark)
+        kill_group(self.pid)
+        await asyncio.to_thread(kill_tree, self.pid, self.mark)
         await self.wait_gone(_REAP_WITHIN_S)
         self.abandon()
 
@@ -381,3 +385,248 @@ async def run_small(
             child.abandon()
         else:
             await child.kill()
+
+
+# What a shell ignores for its background jobs, and what wrappers such as nohup ignore. `exec` hands
+# an ignored signal on, and no shell can trap or reset one: ^C would do nothing in our children.
+# (SIGPIPE and SIGXFSZ, which Python ignores, are restored by subprocess.)
+_RESET: Final = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGALRM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCHLD,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGWINCH,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """One program to start, in its own session and process group.
+
+    Attributes:
+        argv: program and arguments; the program is looked up in `env`'s PATH.
+        env: the whole environment.
+        cwd: working folder, None = ours.
+        stdin, stdout, stderr: descriptors to give it; they are not closed here.
+        pass_fds: further descriptors it inherits under the same numbers.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    stdin: int = subprocess.DEVNULL
+    stdout: int = subprocess.DEVNULL
+    stderr: int = subprocess.DEVNULL
+    pass_fds: Sequence[int] = field(default=())
+
+
+_threads: list[ThreadPoolExecutor] = []
+
+
+def _spawner() -> ThreadPoolExecutor:
+    if not _threads:
+        _threads.append(ThreadPoolExecutor(max_workers=1, thread_name_prefix="pegboard-spawn"))
+        # A forked copy of this process has the object but not its thread.
+        os.register_at_fork(after_in_child=_threads.clear)
+    return _threads[0]
+
+
+async def spawn(what: Spawn) -> subprocess.Popen[bytes]:
+    """Start `what`; the caller reaps it.
+
+    A cancelled caller never leaks the child: it is killed with all its children and reaped by the
+    spawning thread before the caller goes on.
+
+    Raises:
+        OSError: it could not be started (no such program or folder, no permission).
+    """
+    start = _spawner().submit(_popen, what)
+    try:
+        return await asyncio.shield(asyncio.wrap_future(start))
+    except asyncio.CancelledError:
+        gone: Future[None] = Future()
+        # In the spawning thread: the caller's loop may be gone before the child has started.
+        start.add_done_callback(partial(_discard, what.env.get(MARK, ""), gone))
+        # What the caller made for the child (a control group) must not be used again before.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(asyncio.wrap_future(gone))
+        raise
+
+
+def _discard(mark: str, gone: Future[None], started: Future[subprocess.Popen[bytes]]) -> None:
+    try:
+        if started.cancelled() or started.exception() is not None:
+            return
+        process = started.result()
+        process.kill()
+        if mark:
+            # A launcher that is killed while it sets up leaves a child that does not die with it yet
+            # (bubblewrap asks for that last) and would run the command after all.
+            kill_tree(process.pid, mark)
+        process.wait()
+    finally:
+        gone.set_result(None)
+
+
+def _popen(what: Spawn) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        list(what.argv),
+        env=dict(what.env),
+        cwd=what.cwd,
+        stdin=what.stdin,
+        stdout=what.stdout,
+        stderr=what.stderr,
+        pass_fds=tuple(what.pass_fds),
+        close_fds=True,
+        start_new_session=True,
+        # Rare, because it costs a fork of the whole address space instead of a vfork.
+        preexec_fn=_fresh_signals if _inherited_signals() else None,
+    )
+
+
+def _inherited_signals() -> bool:
+    """Whether a child would start with ignored or blocked signals."""
+    if any(signal.getsignal(number) is signal.SIG_IGN for number in _RESET):
+        return True
+    return bool(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+
+def _fresh_signals() -> None:
+    """In the child, before exec: every signal as a program expects it."""
+    for number in _RESET:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+KILLED: Final = 128 + signal.SIGKILL
+
+
+def shell_status(returncode: int) -> int:
+    """The status that a shell would tell of a process's return code; negative codes are signals."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+def shown_status(status: int) -> str:
+    """`143 (SIGTERM)`; the number alone where it stands for no signal."""
+    try:
+        return f"{status} ({signal.Signals(status - 128).name})"
+    except ValueError:
+        return str(status)
+
+
+MARK: Final = "PEGBOARD_EXEC"
+_PROC: Final = "/proc"
+_ENDED: Final = (b"Z", b"X")
+
+
+def kill_group(group: int, number: int = signal.SIGKILL) -> bool:
+    """Signal a process group; whether there was anything to signal."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def group_runs(group: int) -> bool:
+    """Whether a process group has a member that has not ended.
+
+    Where nobody reaps orphans (a container whose first process is no init), what has ended keeps its
+    group: a signal still reaches it.
+    """
+    if not kill_group(group, 0):
+        return False
+    return any(int(fields[2]) == group and fields[0] not in _ENDED for _, fields in _processes())
+
+
+def find_marked(mark: str, *, prefix: bool = False) -> list[int]:
+    """Ids of living processes that carry `mark` (or a mark that starts with it), except this one."""
+    needle = f"{MARK}={mark}".encode()
+    found: list[int] = []
+    for name in _numeric(_PROC):
+        pid = int(name)
+        if pid == os.getpid():
+            continue
+        try:
+            with open(f"{_PROC}/{name}/environ", "rb") as file:
+                environment = file.read().split(b"\0")
+        except OSError:
+            continue
+        if needle in environment or (prefix and any(v.startswith(needle) for v in environment)):
+            found.append(pid)
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """Ids of the living children of `root`, of their children, and so on."""
+    children: dict[int, list[int]] = {}
+    for pid, fields in _processes():
+        children.setdefault(int(fields[1]), []).append(pid)
+    out: list[int] = []
+    todo = [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        out.extend(below)
+        todo.extend(below)
+    return out
+
+
+def kill_tree(root: int | None, mark: str, *, prefix: bool = False, within_s: float = 2.0) -> int:
+    """Kill `root`'s group, its descendants and everything with `mark`; how many were found.
+
+    Blocks (reads /proc); at most about `within_s` seconds against a tree that keeps forking.
+    """
+    killed: set[int] = set()
+    deadline = time.monotonic() + within_s
+    while True:
+        targets = set(find_marked(mark, prefix=prefix))
+        if root is not None:
+            targets.update(descendants(root))
+            kill_group(root)
+        fresh = [pid for pid in targets if not is_zombie(pid)]
+        for pid in fresh:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        killed.update(fresh)
+        if not fresh or time.monotonic() > deadline:
+            return len(killed)
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended (and may wait to be reaped)."""
+    fields = _stat(str(pid))
+    return not fields or fields[0] in _ENDED
+
+
+def _processes() -> Iterator[tuple[int, list[bytes]]]:
+    """Every process: its id and its `_stat`."""
+    for name in _numeric(_PROC):
+        if fields := _stat(name):
+            yield int(name), fields
+
+
+def _stat(name: str) -> list[bytes]:
+    """State, parent, group and so on of a process (proc(5), from the third field on); empty once it is gone."""
+    try:
+        with open(f"{_PROC}/{name}/stat", "rb") as file:
+            stat = file.read()
+    except OSError:
+        return []
+    # The program's name may hold spaces and brackets; the fields follow the last bracket.
+    return stat[stat.rfind(b")") + 2 :].split()
+
+
+def _numeric(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.isdigit()]
+    except OSError:
+        return []

@@ -17,14 +17,14 @@ from pegboard.core.call.pipeline import Pipeline
 from pegboard.core.call.plan import decode, plan, situation_of
 from pegboard.core.call.shape import as_tool_error, shape_error
 from pegboard.core.codec import event_to_dict
-from pegboard.core.content import ToolCall, text_of
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.effects import Change
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import CallFinished, CallStarted, Event, MemoryRecorder, UserSaid
 from pegboard.core.policy.policy import ALLOWED, Decision
 from pegboard.core.policy.taint import MemoryProvenance, TaintTracker
-from pegboard.core.result import SOURCE, ToolResult
+from pegboard.core.result import SOURCE, ToolResult, text_of
 from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import Tool
 

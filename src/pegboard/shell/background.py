@@ -17,11 +17,9 @@ from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.processes import Process, ProcessOutput, State
 from pegboard.ports.shell import ExecOutcome, ExecRequest
 from pegboard.ports.snapshot import Snapshot
-from pegboard.process.ring import HeadTailBuffer
-from pegboard.process.text import decode_output, joined, plain_text, trim_to_characters
-from pegboard.shell.exec import CommandShell
+from pegboard.process.output import HeadTailBuffer, decode_output, joined, plain_text, trim_to_characters
+from pegboard.shell.exec import CommandShell, RunningCommand
 from pegboard.shell.pty import PASTE_END, PASTE_START, key_bytes, open_terminal
-from pegboard.shell.running_command import RunningCommand
 
 _POLITE_S: Final = 3.0
 _ORDER: Final[dict[State, int]] = {"running": 0, "exited": 1, "killed": 1}

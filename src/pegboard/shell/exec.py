@@ -1,4 +1,4 @@
-"""exec: running one command to its end, confined, with everything it started accounted for."""
+"""Shell commands run in the workspace: confined, watched, told apart by how they ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,15 +18,82 @@ from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges, Snapshots
-from pegboard.process.child import Child, Streams
-from pegboard.process.ring import HeadTailBuffer
-from pegboard.process.spawner import Spawn
+from pegboard.process.child import KILLED, Child, Spawn, Streams
+from pegboard.process.output import HeadTailBuffer, joined
 from pegboard.shell.environment import command_environment
-from pegboard.shell.running_command import Adopter, RunningCommand
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
+from pegboard.shell.sandbox.git import new_git_settings
 from pegboard.shell.sandbox.none import Unconfined
-from pegboard.shell.sandbox.repository import repositories_told
+
+
+class Adopter(Protocol):
+    """Takes over what outlives its command; see `shell.jobs`."""
+
+    def adopt(self, running: RunningCommand) -> str:
+        """Own a command whose children still run; the process_id under which they are listed."""
+        ...
+
+
+@dataclass(slots=True)
+class RunningCommand:
+    """A started command and what belongs to it.
+
+    Attributes:
+        request: what was asked for.
+        child: the process.
+        stdout, stderr: the captured output.
+        prepared: its confinement.
+        started: monotonic seconds.
+        proxy: its way to the granted hosts, None without.
+        notes: what must be said, in order.
+    """
+
+    request: ExecRequest
+    child: Child
+    stdout: HeadTailBuffer
+    stderr: HeadTailBuffer
+    prepared: PreparedCommand
+    backend: str
+    started: float
+    proxy: EgressProxy | None = None
+    notes: list[str] = field(default_factory=list[str])
+    _ended: bool = False
+
+    async def end(self) -> None:
+        """Kill what still runs, undo what the sandbox forbids, free everything. Safe to repeat."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            if self.child.gone.is_set() and not self.child.lingers:
+                self.child.abandon()
+            else:
+                await self.prepared.kill()
+                await self.child.kill()
+            if self.proxy is not None:
+                await self.proxy.close()
+                self.notes.extend(self.proxy.refusals())
+        finally:
+            self.notes.extend(await self.prepared.finish())
+            self.prepared.release()
+
+    def outcome(self, *, timed_out: bool, captured: SnapshotChanges, fallbacks: Sequence[str]) -> ExecOutcome:
+        """What became of it, as far as it is known now."""
+        out, err = self.stdout, self.stderr
+        not_undoable = [f"not undoable: {reason}" for reason in captured.not_captured]
+        return ExecOutcome(
+            exit_code=KILLED if self.child.exit_code is None else self.child.exit_code,
+            stdout=joined(*out.parts(), out.dropped, fallbacks=fallbacks),
+            stderr="" if err is out else joined(*err.parts(), err.dropped, fallbacks=fallbacks),
+            duration_s=time.monotonic() - self.started,
+            timed_out=timed_out,
+            dropped_bytes=out.dropped + (0 if err is out else err.dropped),
+            changes=captured.changes,
+            notes=(*self.notes, *not_undoable),
+            backend=self.backend,
+        )
+
 
 SHELL: Final = "/bin/bash"
 # How long children may take to let go of the output once the command itself has ended.
@@ -143,7 +210,7 @@ class CommandShell:
             return await self._leave(running, snapshot)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
-        running.notes += repositories_told(captured)
+        running.notes += new_git_settings(captured)
         if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
             running.notes.append(
                 "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
@@ -313,7 +380,7 @@ class CommandShell:
         """The command has ended, children of it have not."""
         running.child.drain_now()
         captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
-        running.notes += repositories_told(captured)
+        running.notes += new_git_settings(captured)
         if self.adopter is None:
             await running.end()
             running.notes.append("processes that the command left running were stopped")

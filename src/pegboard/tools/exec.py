@@ -17,7 +17,7 @@ from pegboard.core.schema.annotations import Alias, Command, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.processes import Process, Processes
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
-from pegboard.process.status import shown_status
+from pegboard.process.child import shown_status
 
 YIELD_MS = 5000
 """Milliseconds after which a command goes to the background, where `process` can follow it."""

@@ -14,7 +14,7 @@ from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import tool
 from pegboard.ports.processes import Process, Processes, ProcessOutput
-from pegboard.process.status import shown_status
+from pegboard.process.child import shown_status
 
 Action = Literal[
     "list", "poll", "output", "log", "write", "send_keys", "submit", "paste", "wait_for", "kill", "stop", "remove"

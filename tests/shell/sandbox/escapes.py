@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pegboard.ports.shell import ExecRequest
-from pegboard.process.cgroups import CgroupPool
-from pegboard.process.limits import MIB, ResourceLimits
+from pegboard.process.limits import MIB, CgroupPool, ResourceLimits
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.confinement import Confinement
 from pegboard.shell.sandbox.selection import make

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import Unavailable
-from pegboard.process.cgroups import CgroupPool
-from pegboard.process.limits import MIB, ResourceLimits
+from pegboard.process.limits import MIB, CgroupPool, ResourceLimits
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox.confinement import Bind
 from tests.ledger import owes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.shell.sandbox.gitconfig import clean_fresh, identity, is_safe, merge
+from pegboard.shell.sandbox.git import clean_fresh, identity, is_safe, merge_config
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_a_copy_that_cannot_be_read_changes_nothing(tmp_path: Path) -> Non
     real.write_text("[core]\n\tbare = false\n")
     copy.write_text("[[[ nonsense")
 
-    notes = await merge(real, real.read_bytes(), copy, tmp_path)
+    notes = await merge_config(real, real.read_bytes(), copy, tmp_path)
 
     assert "dropped" in notes[0]
     assert real.read_text() == "[core]\n\tbare = false\n"
@@ -75,7 +75,7 @@ async def test_an_unchanged_copy_says_nothing(tmp_path: Path) -> None:
     real = tmp_path / "real"
     real.write_text("[a]\n")
 
-    assert await merge(real, b"[a]\n", real, tmp_path) == ()
+    assert await merge_config(real, b"[a]\n", real, tmp_path) == ()
 
 
 async def test_several_values_of_a_key_and_removals_are_taken_over(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_several_values_of_a_key_and_removals_are_taken_over(tmp_path: Pat
     real.write_text('[remote "o"]\n\tfetch = a\n[branch "x"]\n\tremote = o\n')
     copy.write_text('[remote "o"]\n\tfetch = a\n\tfetch = b\n')
 
-    assert await merge(real, real.read_bytes(), copy, tmp_path) == ()
+    assert await merge_config(real, real.read_bytes(), copy, tmp_path) == ()
 
     text = real.read_text()
     assert text.count("fetch") == 2

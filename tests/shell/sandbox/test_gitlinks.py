@@ -10,7 +10,7 @@ import pytest
 
 from pegboard.app.shell import JournalSnapshots
 from pegboard.files.journal import Journal
-from pegboard.shell.sandbox.gitlinks import gitlinks
+from pegboard.shell.sandbox.git import gitlinks
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
 

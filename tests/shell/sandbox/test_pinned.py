@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.shell.sandbox.folder_handles import move_out, pinned
-from pegboard.shell.sandbox.gitconfig import clean_fresh
+from pegboard.shell.sandbox.git import clean_fresh
 from pegboard.shell.sandbox.protect import quarantine, restore_links
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in

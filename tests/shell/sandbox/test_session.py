@@ -16,7 +16,7 @@ import pytest
 
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import ExecRequest
-from pegboard.process.tree import is_zombie
+from pegboard.process.child import is_zombie
 from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.sandbox.namespaces import SharedNamespaces
 from tests.ledger import owes

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pegboard.shell.sandbox import etc_files as settings
+from pegboard.shell.sandbox import profile
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
 
@@ -24,8 +24,8 @@ def test_folders_are_mounted_files_copied_and_links_into_usr_stay_links(tmp_path
     os.mkfifo(tmp_path / "timezone")
     opened: list[int] = []
 
-    folders = settings.binds(str(tmp_path))
-    arguments = settings.files(_kept(opened), str(tmp_path))
+    folders = profile.etc_binds(str(tmp_path))
+    arguments = profile.etc_files(_kept(opened), str(tmp_path))
 
     assert folders == ["--ro-bind", f"{tmp_path}/alternatives", "/etc/alternatives"]
     assert arguments == [
@@ -42,8 +42,8 @@ def test_a_linked_folder_is_mounted_and_no_second_time_a_link(tmp_path: Path) ->
     (tmp_path / "fonts").symlink_to("/usr/share")
     opened: list[int] = []
 
-    assert settings.binds(str(tmp_path)) == ["--ro-bind", f"{tmp_path}/fonts", "/etc/fonts"]
-    assert settings.files(_kept(opened), str(tmp_path)) == []
+    assert profile.etc_binds(str(tmp_path)) == ["--ro-bind", f"{tmp_path}/fonts", "/etc/fonts"]
+    assert profile.etc_files(_kept(opened), str(tmp_path)) == []
     assert opened == []
 
 

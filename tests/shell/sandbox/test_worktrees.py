@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.app.shell import git_settings
-from pegboard.shell.sandbox.hooks import inside, named
+from pegboard.shell.sandbox.git import folder_inside, hook_folders
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
 from tests.shell.sandbox.test_gitlinks import git
@@ -145,7 +145,7 @@ async def test_hooks_that_a_command_wrote_do_not_run_at_the_next_commit(
     (".git/hooks", ".git/hooks"),
 ])  # fmt: skip
 def test_a_folder_of_hooks_is_found_where_git_finds_it(value: str, folder: str) -> None:
-    assert inside(Path("/ws"), value) == folder
+    assert folder_inside(Path("/ws"), value) == folder
 
 
 @pytest.mark.parametrize(("text", "found"), [
@@ -156,7 +156,7 @@ def test_the_config_is_read_as_git_reads_it(tmp_path: Path, text: str, found: tu
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").write_text(text)
 
-    assert named(tmp_path) == found
+    assert hook_folders(tmp_path) == found
     # git itself says the last one.
     git_says = git(tmp_path, "config", "--file", ".git/config", "--default", "", "core.hooksPath").strip()
     assert git_says == (found[-1] if found else "")

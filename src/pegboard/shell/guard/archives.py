@@ -6,8 +6,7 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall
-from pegboard.shell.guard.options import ProgramSpec, names, parse, stands_for
+from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, names, parse, stands_for
 from pegboard.shell.guard.words import Word
 
 _TAR: Final = ProgramSpec(

@@ -1,17 +1,15 @@
-"""One program call to judge, and the vocabulary in which program rules speak about it."""
+"""One program call to judge: its options as getopt reads them, the rule that judges it, and the findings so far."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Protocol, TypeAlias
 
-from pegboard.shell.guard.findings import Findings
-from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.options import Option, ProgramSpec, parse, stands_for
-from pegboard.shell.guard.segments import StdinSource
-from pegboard.shell.guard.words import Word
+from pegboard.core.effects import Effect, EffectKind, Verdict
+from pegboard.shell.guard.operands import HOLE, Operand, OperandResolver, PathZone, fits_protected
+from pegboard.shell.guard.words import StdinSource, Word
 
 PATH_LIKE: Final = re.compile(r"^(?:/|~|\.\.?(?:/|$))|/\.\.(?:/|$)")
 URL: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
@@ -229,3 +227,282 @@ def is_loopback(host: str) -> bool:
     """Whether a host is this machine, which inside the sandbox is the sandbox."""
     name = re.sub(r":\d+$", "", host)
     return name in ("localhost", "[::1]", "0.0.0.0") or re.fullmatch(r"127(?:\.\d{1,3}){3}", name) is not None
+
+
+_MAX_EFFECTS: Final = 400
+_RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+UNKNOWN: Final = "?"
+"""Marks an effect whose meaning the words alone do not tell; `judge` binds it to the whole command."""
+
+
+class TooMuch(Exception):
+    """Judging stops here; the command asks. Never leaves the guard."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects; `ask` and `deny` speak of the segment at hand, paths and hosts for themselves."""
+
+    places: OperandResolver
+    effects: list[Effect] = field(default_factory=list[Effect])
+    decision: Verdict = "allow"
+    reason: str = ""
+    verdict: Verdict = "allow"
+    why: str = ""
+    wrote: bool = False
+    decisive: tuple[str, ...] = ()
+
+    def open_segment(self) -> tuple[Verdict, str, bool, tuple[str, ...]]:
+        """Open a segment; returns what was known of the one at hand, for `resume`."""
+        kept = self.verdict, self.why, self.wrote, self.decisive
+        self.verdict, self.why, self.wrote, self.decisive = "allow", "", False, ()
+        return kept
+
+    def resume(self, kept: tuple[Verdict, str, bool, tuple[str, ...]]) -> None:
+        """Go on with the segment that `fresh` left."""
+        self.verdict, self.why, self.wrote, self.decisive = kept
+
+    def ask(self, reason: str) -> None:
+        """The segment at hand needs a person's yes."""
+        self._raise("ask", reason)
+
+    def deny(self, reason: str) -> None:
+        """The segment at hand must not run."""
+        self._raise("deny", reason)
+
+    def _raise(self, verdict: Verdict, reason: str) -> None:
+        if _RANK[verdict] > _RANK[self.verdict]:
+            self.verdict, self.why = verdict, reason
+        self._decide(verdict, reason)
+
+    def _decide(self, verdict: Verdict, reason: str) -> None:
+        if _RANK[verdict] > _RANK[self.decision]:
+            self.decision, self.reason = verdict, reason
+
+    def ask_unless_known(self, word: str, reason: str) -> None:
+        """The segment needs a yes, for `word` makes it run something else than its program's name says."""
+        self.ask(reason)
+        if word not in self.decisive:
+            self.decisive = (*self.decisive, word)
+
+    def close_segment(
+        self, text: str, argv: tuple[str, ...] | None, *, read_only: bool, known: bool = True
+    ) -> None:
+        """Close the segment at hand as one `exec` effect; `known`: its words have no value yet to come."""
+        self._add(
+            Effect("exec", text, argv=argv, read_only=read_only and self.verdict == "allow",
+                   at_least=self.verdict, reason=self.why, decisive=self.decisive,
+                   bound="" if known and argv is not None else UNKNOWN)
+        )  # fmt: skip
+
+    def _add(self, effect: Effect) -> None:
+        if len(self.effects) < _MAX_EFFECTS:
+            self.effects.append(effect)
+        else:
+            self._decide("ask", f"the command has more than {_MAX_EFFECTS} effects")
+            raise TooMuch
+
+    def _path(self, kind: EffectKind, place: Operand, verdict: Verdict, reason: str) -> None:
+        effect = Effect(
+            kind,
+            place.target,
+            at_least=verdict,
+            reason=reason if verdict != "allow" else "",
+            bound=UNKNOWN if "…" in place.target else "",
+        )
+        if effect not in self.effects:
+            self._add(effect)
+        self._decide(verdict, reason)
+
+    def read(self, text: str, cwd: str | None, *, glob: bool = False, plain: bool = True) -> None:
+        """A file or folder is read. `plain` False: only noted where it matters (a doubtful operand)."""
+        place = self.places.resolve(text, cwd, glob=glob)
+        kind = place.kind
+        if kind is PathZone.SECRET:
+            verdict: Verdict = "ask" if not place.target.startswith("/") else "deny"
+            self._path("read", place, verdict, f"{place.target} is a file of secrets")
+        elif kind is PathZone.NETWORK:
+            self._path("connect", place, "deny", f"{place.target} opens a network connection")
+        elif kind in _READ_ASKS and not (kind is PathZone.ABOVE and not plain):
+            self._path("read", place, "ask", f"reads {place.target}, {kind.value}")
+        elif plain and kind is not PathZone.HARMLESS:
+            self._path("read", place, "allow", "")
+
+    def write(self, text: str, cwd: str | None, *, glob: bool = False) -> None:
+        """A file is created or changed."""
+        place = self.places.resolve(text, cwd, glob=glob)
+        kind = _changed(place, glob)
+        if kind is PathZone.HARMLESS:
+            return
+        self.wrote = True
+        if kind is PathZone.NETWORK:
+            self._path("connect", place, "deny", f"{place.target} opens a network connection")
+        elif kind in _WRITE_DENIES or (kind is PathZone.SECRET and place.target.startswith("/")):
+            self._path("write", place, "deny", f"writes {place.target}, {kind.value}")
+        elif kind is PathZone.OUTSIDE:
+            start_up = self._starts_something(place.target)
+            self._path(
+                "write",
+                place,
+                "deny" if start_up else "ask",
+                f"writes {place.target}, {start_up or kind.value}",
+            )
+        elif kind is PathZone.PROTECTED or kind is PathZone.HOME or kind is PathZone.ABOVE:
+            self._path("write", place, "ask", f"writes {place.target}, {kind.value}")
+        elif kind is PathZone.UNKNOWN and (text == HOLE or text.startswith((HOLE + "/", "~"))):
+            self._path("write", place, "ask", "writes to a path that is not known before it runs")
+        else:
+            self._path("write", place, "allow", "")
+
+    def delete(self, text: str, cwd: str | None, *, glob: bool = False, recursive: bool = False) -> None:
+        """A file, or with `recursive` a whole tree, is removed."""
+        place = self.places.resolve(text, cwd, glob=glob, follow=text.endswith("/"))
+        kind = _changed(place, glob)
+        self.wrote = True
+        if kind in _DELETE_DENIES or (kind is PathZone.SECRET and place.target.startswith("/")):
+            self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
+        elif kind in (PathZone.WORKSPACE, PathZone.PROTECTED, PathZone.OUTSIDE, PathZone.UNKNOWN):
+            self._path("delete", place, "ask", f"deletes {place.target}, {kind.value}")
+        elif place.target.split("/")[0] == "…":
+            self._path("delete", place, "ask", "deletes what is not known before it runs")
+        elif kind is not PathZone.HARMLESS:
+            self._path("delete", place, "allow", "")
+
+    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask") -> None:
+        """A host is reached; the sandbox has no network unless that was allowed."""
+        shown = host.replace(HOLE, "…") or "unknown host"
+        why = reason or f"connects to {shown}"
+        effect = Effect(
+            "connect", shown, at_least=verdict, reason=why, bound=UNKNOWN if HOLE in host or not host else ""
+        )
+        if effect not in self.effects:
+            self._add(effect)
+        self._decide(verdict, why)
+
+    def _starts_something(self, path: str) -> str:
+        home = self.places.home + "/"
+        if not path.startswith(home):
+            return ""
+        rest = path[len(home) :]
+        return "read when a shell or program starts" if rest.startswith(".") else ""
+
+
+def _changed(place: Operand, glob: bool) -> PathZone:
+    """The kind of a place that is changed: of a pattern for `.env` and `.git` alike, the protected one."""
+    inside = place.kind is PathZone.SECRET and not place.target.startswith("/")
+    return PathZone.PROTECTED if inside and glob and fits_protected(place.target) else place.kind
+
+
+_READ_ASKS: Final = frozenset(
+    {PathZone.ABOVE, PathZone.SYSTEM, PathZone.DEVICE, PathZone.HOME, PathZone.OUTSIDE}
+)
+_WRITE_DENIES: Final = frozenset({PathZone.SYSTEM, PathZone.PUBLIC, PathZone.DEVICE})
+_DELETE_DENIES: Final = frozenset(
+    {PathZone.SYSTEM, PathZone.PUBLIC, PathZone.DEVICE, PathZone.HOME, PathZone.ABOVE, PathZone.NETWORK}
+)
+
+
+Operands: TypeAlias = Literal[
+    "read", "write", "text", "pattern-read", "read-write", "look", "delete", "doubtful"
+]
+"""What operands are: files read; files written; text; a pattern, then files; files read and a last one written;
+names that are looked at without their content; files removed; not known."""
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a line, as a set."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramSpec:
+    """What a program's options and operands do (a row of tables.py).
+
+    Attributes:
+        takes: short options with a value.
+        long_takes: long options whose value may be the next word.
+        text: options, short or long, whose value is no path.
+        runs: options that run a program or load code.
+        writes: options whose value is a file or folder written.
+        operands: what the operands are.
+        read_only: nothing is changed as long as no `runs` or `writes` option stands there.
+        single_dash: options are whole words after one dash (`-exec`), never bundles.
+        verdict, reason: of any use at all.
+        decides: of a program that runs what its arguments or its input say: only a rule that names it
+            allows it.
+    """
+
+    takes: str = ""
+    long_takes: frozenset[str] = frozenset()
+    text: frozenset[str] = frozenset()
+    runs: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    operands: Operands = "doubtful"
+    read_only: bool = False
+    single_dash: bool = False
+    verdict: Verdict = "allow"
+    reason: str = ""
+    decides: bool = False
+
+
+def asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> ProgramSpec:
+    """The row of a program any use of which asks (or is denied)."""
+    return ProgramSpec(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option and its value; `flag` is `-x` or `--name`."""
+
+    flag: str
+    value: Word | None
+
+
+def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], list[Word]]:
+    """Split arguments into options and operands, permuting as GNU getopt does."""
+    options: list[Option] = []
+    operands: list[Word] = []
+    rest = iter(args)
+    for word in rest:
+        text = word.text
+        if text == "--":
+            operands.extend(rest)
+        elif len(text) < 2 or text[0] != "-" or (text[1].isdigit() and not program.takes.isdigit()):
+            operands.append(word)
+        elif text.startswith("--") or program.single_dash:
+            name, equals, value = text.partition("=")
+            if equals:
+                options.append(Option(name, Word(value, word.source, word.glob, word.secret)))
+            elif name in program.long_takes:
+                options.append(Option(name, next(rest, None)))
+            else:
+                options.append(Option(name, None))
+        else:
+            _bundle(word, rest, program.takes, options)
+    return options, operands
+
+
+def _bundle(word: Word, rest: Iterable[Word], takes: str, options: list[Option]) -> None:
+    text = word.text
+    for at in range(1, len(text)):
+        letter = text[at]
+        if letter in takes:
+            value = text[at + 1 :]
+            if value:
+                made: Word | None = Word(value, word.source, word.glob, word.secret)
+            else:
+                made = next(iter(rest), None)
+            options.append(Option("-" + letter, made))
+            return
+        options.append(Option("-" + letter, None))
+
+
+def stands_for(flag: str, names: frozenset[str]) -> bool:
+    """Whether an option is one of `names`, GNU abbreviations of long ones included."""
+    if flag in names:
+        return True
+    if len(flag) < 5 or not flag.startswith("--"):
+        return False
+    return any(name.startswith(flag) for name in names)

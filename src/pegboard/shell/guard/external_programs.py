@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.shell.guard.options import ProgramSpec, asks, names
+from pegboard.shell.guard.calls import ProgramSpec, asks, names
 
 OUTSIDE: Final[dict[str, ProgramSpec]] = {
     **dict.fromkeys(

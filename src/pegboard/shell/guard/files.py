@@ -7,14 +7,12 @@ import re
 from typing import Final
 
 from pegboard.shell.guard.archives import cpio, rsync, tar
-from pegboard.shell.guard.calls import ProgramCall, Rule, by_table
+from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, Rule, by_table, names, stands_for
 from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.options import ProgramSpec, names, stands_for
 from pegboard.shell.guard.searches import awk, fd, find, sed
-from pegboard.shell.guard.segments import huge, writes_forever
 from pegboard.shell.guard.tables import INTERPRETERS, PROGRAMS, SHELLS
-from pegboard.shell.guard.words import Word
+from pegboard.shell.guard.words import Word, huge, writes_forever
 from pegboard.shell.guard.wrappers import operands_of
 
 _RM: Final = ProgramSpec()

@@ -10,10 +10,9 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of
+from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of, names, stands_for
 from pegboard.shell.guard.gitcommands import SUBCOMMANDS
 from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.options import names, stands_for
 from pegboard.shell.guard.words import Word
 
 READ_ONLY: Final = names(

@@ -6,8 +6,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall, Rule
-from pegboard.shell.guard.options import names, stands_for
+from pegboard.shell.guard.calls import ProgramCall, Rule, names, stands_for
 from pegboard.shell.guard.words import Word
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of, is_loopback
+from pegboard.shell.guard.calls import URL, ProgramCall, ProgramSpec, Rule, host_of, is_loopback, names, parse
 from pegboard.shell.guard.operands import HOLE, is_secret
-from pegboard.shell.guard.options import ProgramSpec, names, parse
 from pegboard.shell.guard.tables import NETWORK
 from pegboard.shell.guard.words import Word
 

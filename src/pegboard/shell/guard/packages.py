@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of
+from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of, names
 from pegboard.shell.guard.operands import HOLE
-from pegboard.shell.guard.options import names
 from pegboard.shell.guard.words import Word
 
 # program: (registry host, subcommands that stay here, subcommands that fetch from the registry)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 
-from pegboard.shell.guard.calls import ProgramCall
+from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, names, parse, stands_for
 from pegboard.shell.guard.code import judge_awk, judge_sed
 from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.options import ProgramSpec, names, parse, stands_for
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import file_text, is_filtered, run_for_each
 

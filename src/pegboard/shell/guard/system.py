@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall, Rule, by_table
+from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, Rule, by_table, stands_for
 from pegboard.shell.guard.operands import HOLE
-from pegboard.shell.guard.options import ProgramSpec, stands_for
 from pegboard.shell.guard.runners import (
     entr,
     flock,
@@ -17,11 +16,11 @@ from pegboard.shell.guard.runners import (
     script_program,
     watch,
 )
+from pegboard.shell.guard.scripts import MOVES
 from pegboard.shell.guard.tables import (
     PROGRAMS,
 )
 from pegboard.shell.guard.variables import declare, env_printed, judge_assignment, set_
-from pegboard.shell.guard.walk import MOVES
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import script_file, script_words
 

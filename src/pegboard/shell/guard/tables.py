@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pegboard.shell.guard.calls import Operands, ProgramSpec, asks, names
 from pegboard.shell.guard.external_programs import OUTSIDE
-from pegboard.shell.guard.options import Operands, ProgramSpec, asks, names
 
 
 def _row(

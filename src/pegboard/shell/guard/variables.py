@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from pegboard.shell.guard.calls import ProgramCall
-from pegboard.shell.guard.expansion import SECRET_NAME
 from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.tables import (
     ENV_PREFIXES,
@@ -17,7 +16,7 @@ from pegboard.shell.guard.tables import (
     SHELLS,
     UNFETTERED_ENV,
 )
-from pegboard.shell.guard.words import Word
+from pegboard.shell.guard.words import SECRET_NAME, Word
 
 _PATH_LISTS: Final = frozenset(
     {"PYTHONPATH", "NODE_PATH", "CLASSPATH", "RUBYLIB", "PERL5LIB", "LUA_PATH", "TEXINPUTS", "CDPATH"}

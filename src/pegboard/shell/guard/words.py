@@ -1,16 +1,23 @@
-"""Words of a command, with what is known of their value.
+"""What words become: the text of each word of a command, as far as it can be known before the command runs.
 
 While a word is being built, control characters mark what was not quoted; the input holds none
-(characters.py refuses them), so marks and text cannot be confused.
+(`hidden_characters` refuses them), so marks and text cannot be confused.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from pegboard.shell.guard.operands import HOLE
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 
 STAR: Final = "\x01"
 MARK: Final = "\x02"
@@ -154,3 +161,389 @@ def _braces(text: str) -> list[str]:
 
 
 _BRACE: Final = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*{COMMA}[^{OPEN}{CLOSE}]*){CLOSE}")
+
+
+@dataclass(frozen=True, slots=True)
+class StdinSource:
+    """What feeds a command's standard input: a literal text, or the command on the pipe's left."""
+
+    text: str | None = None
+    argv: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """One redirection: operator without descriptor, and its target words."""
+
+    operator: str
+    target: tuple[Word, ...]
+
+
+@dataclass(slots=True)
+class Segment:
+    """One simple command, as the walk hands it on."""
+
+    text: str
+    words: list[Word]
+    assigned: list[tuple[str, Word]]
+    redirects: list[Redirect]
+    stdin: StdinSource | None
+    cwd: str | None
+    #: Where the command would run if an earlier `cd` had failed; deleting looks at these too.
+    other_cwds: tuple[str, ...]
+    functions: frozenset[str]
+    piped_on: bool = False
+
+
+def writes_forever(words: Sequence[Word]) -> bool:
+    """Whether a command's output never ends: `yes`, or a source without end that nothing counts."""
+    texts = [word.text for word in words]
+    if texts[:1] == ["yes"]:
+        return True
+    if texts[:1] == ["head"] and any(huge(text) for text in texts[1:]):
+        return True
+    endless = any(re.fullmatch(r"(?:if=)?/dev/(?:zero|full|random|urandom)", text) for text in texts[1:])
+    return (
+        endless
+        and texts[0] in _COPIERS
+        and (not any(t.startswith("count=") for t in texts) or _blocks(texts) > MAX_BYTES)
+    )
+
+
+_COPIERS: Final = frozenset(
+    [
+        "cat",
+        "dd",
+        "pv",
+        "tee",
+        "cp",
+        "base64",
+        "base32",
+        "gzip",
+        "bzip2",
+        "xz",
+        "zstd",
+        "lz4",
+        "sed",
+        "awk",
+        "gawk",
+        "nl",
+        "rev",
+        "tac",
+        "fold",
+        "strings",
+        "tr",
+        "openssl",
+    ]
+)
+MAX_BYTES: Final = 64 << 30
+"""A file that a command makes larger than this is made to fill the disk."""
+
+_SIZE: Final = re.compile(
+    r"(?:-c|--bytes=|-s|--size=|-l|--length=)?[<>%/+]?(\d{1,30})([KMGTPEZY]?)(i?B?)", re.IGNORECASE
+)
+
+
+def huge(text: str) -> bool:
+    """Whether a size, as coreutils write it, is past MAX_BYTES."""
+    return size(text) > MAX_BYTES
+
+
+def size(text: str) -> int:
+    """Bytes of `10`, `4K`, `2GiB`, `1TB`; 0 where the text is no size."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return 0
+    power = " KMGTPEZY".index(match[2].upper() or " ")
+    return int(match[1]) * (1000 if match[3].upper() == "B" and power else 1024) ** power
+
+
+def _blocks(texts: Sequence[str]) -> int:
+    """Bytes that `dd` copies: `bs` times `count`."""
+    block, count = 512, 0
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name == "bs":
+            block = size(value) or size(value.rstrip("cwb")) or 512
+        elif name == "count":
+            count = size(value)
+    return block * count
+
+
+_MAX_VALUES: Final = 16
+SECRET_NAME: Final = re.compile(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD_?|CREDENTIALS?|AUTH|APIKEY|PAT)(?:$|_|\d)",
+    re.IGNORECASE,
+)
+_NOT_SECRET: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+
+
+@dataclass(slots=True)
+class Expander(ABC):
+    """The words of one script text. Commands inside words are visited, which the walk over statements does."""
+
+    source: bytes
+    on_segment: Callable[[Segment], str | None]
+    on_problem: Callable[[str, bool], None]
+    home: str
+    workspace: str
+    cwd: str | None
+    other_cwds: tuple[str, ...] = ()
+    values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    functions: set[str] = field(default_factory=set[str])
+    bodies: list[str] = field(default_factory=list[str])
+    stdin: StdinSource | None = None
+    last: tuple[Word, ...] = ()
+    quiet: bool = False
+    nesting: int = 0
+    piped_on: bool = False
+
+    def text(self, node: Node) -> str:
+        """The node's source text."""
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    @abstractmethod
+    def visit(self, node: Node) -> None:
+        """Visit a node and everything below it."""
+
+    @abstractmethod
+    def subshell(self, node: Node) -> None:
+        """Visit what runs in a shell of its own."""
+
+    def children(self, node: Node) -> None:
+        """Visit the named children in order."""
+        for child in node.named_children:
+            self.visit(child)
+
+    def assignment(self, node: Node) -> tuple[str, Word]:
+        """`name=value`; subscripts are looked through."""
+        name_node = node.child_by_field_name("name")
+        value = node.child_by_field_name("value")
+        name = ""
+        if name_node is not None:
+            name = self.text(name_node)
+            if name_node.type == "subscript":
+                self.children(name_node)
+                name = name.split("[", 1)[0]
+        if value is None:
+            return name, Word("", "")
+        if value.type == "array":
+            self.children(value)
+            return name, Word(HOLE, self.text(value))
+        made = self.words(value, assigning=True)
+        return name, made[0] if len(made) == 1 else Word(HOLE, self.text(value))
+
+    # -- words
+
+    def words(self, node: Node, *, assigning: bool = False) -> list[Word]:
+        """The words that a node becomes; commands inside it are visited."""
+        built, secret = self.built(node, False)
+        source = self.text(node)
+        if assigning:
+            translate = TO_TEXT
+            made = [Word(text.translate(translate), source, False, secret) for text in built]
+            return made if len(made) == 1 else [Word(HOLE, source, False, secret)]
+        return [word for text in built for word in finished(text, source, secret=secret)]
+
+    def built(self, node: Node, quoted: bool) -> tuple[list[str], bool]:
+        """The node's possible values with marks, and whether a secret variable went in."""
+        kind = node.type
+        if kind in (
+            "word",
+            "number",
+            "variable_name",
+            "file_descriptor",
+            "test_operator",
+            "special_variable_name",
+        ):
+            if not node.named_child_count:
+                text = self.text(node)
+                return [double_quoted(text) if quoted else unquoted(text)], False
+        elif kind == "raw_string":
+            return [self.text(node)[1:-1]], False
+        elif kind == "translated_string":
+            # `$"rm"` is `"rm"` where no message catalogue translates it.
+            return self.built(node.named_children[0], quoted) if node.named_children else ([""], False)
+        elif kind == "ansi_c_string":
+            return [ansi_c(self.text(node)[2:-1])], False
+        elif kind == "simple_expansion":
+            return self.variable(self.text(node)[1:], quoted)
+        elif kind == "expansion":
+            return self.expansion(node, quoted)
+        elif kind in ("command_substitution", "process_substitution"):
+            return [self.substitution(node)], False
+        elif kind == "arithmetic_expansion":
+            self.children(node)
+            return [HOLE], False
+        elif kind == "brace_expression":
+            return [HOLE], False
+        return self.pieces(node, quoted or kind in ("string", "heredoc_body"))
+
+    def pieces(self, node: Node, quoted: bool) -> tuple[list[str], bool]:
+        """Children joined with the raw text between them, which the grammar does not always name."""
+        out = [""]
+        secret = False
+        start, end = node.start_byte, node.end_byte
+        if node.type == "string":
+            start, end = start + 1, end - 1
+        at = start
+        clean: Callable[[str], str] = double_quoted if quoted else unquoted
+        for child in node.named_children:
+            if child.start_byte > at:
+                gap = clean(self.source[at : child.start_byte].decode("utf-8", "replace"))
+                out = [o + gap for o in out]
+            if child.type in ("string_content", "heredoc_content"):
+                value, hidden = [clean(self.text(child))], False
+            else:
+                value, hidden = self.built(child, quoted)
+            secret = secret or hidden
+            out = [o + v for o in out for v in value] if len(value) * len(out) <= _MAX_VALUES else [HOLE]
+            at = max(at, child.end_byte)
+        if at < end:
+            gap = clean(self.source[at:end].decode("utf-8", "replace"))
+            out = [o + gap for o in out]
+        return out, secret
+
+    def variable(self, name: str, quoted: bool) -> tuple[list[str], bool]:
+        """What `$name` may hold."""
+        if name == "HOME":
+            return [self.home], False
+        if name == "PWD":
+            return [self.cwd or HOLE], False
+        if name == "TMPDIR":
+            return ["/tmp"], False
+        if name == "IFS" and name not in self.values:
+            return [" " if quoted else SPLIT], False
+        secret = bool(SECRET_NAME.search(name)) and name not in _NOT_SECRET
+        known = self.values.get(name)
+        if known and not quoted and "IFS" in self.values:
+            return [HOLE], secret
+        if known:
+            return (known if quoted else [fields_of_value(v) for v in known]), False
+        return [HOLE], secret
+
+    def expansion(self, node: Node, quoted: bool) -> tuple[list[str], bool]:
+        """`${…}`: only the plain form has a known value; all commands inside are visited."""
+        self.children(node)
+        text = self.text(node)[2:-1]
+        if text.isidentifier():
+            return self.variable(text, quoted)
+        if "@P" in text and not self.quiet:
+            self.on_problem("a prompt expansion runs commands in its value", False)
+        name = re.match(r"[!#]?(\w+)", text)
+        secret = bool(
+            name and not text.startswith("#") and SECRET_NAME.search(name[1]) and name[1] not in _NOT_SECRET
+        )
+        return [HOLE], secret and ":+" not in text and "+" not in text[:1]
+
+    def substitution(self, node: Node) -> str:
+        """`$(…)`, backquotes, `<(…)`: visited as a subshell; a few have a value that is known."""
+        text = self.text(node)
+        before, last, on = self.stdin, self.last, self.piped_on
+        self.stdin, self.piped_on = None, False
+        if not self.quiet:
+            self.subshell(node)
+            inner = self.last
+            self.last = last
+            if node.type == "process_substitution":
+                self.stdin, self.piped_on = before, on
+                programs = tuple(word.text for word in inner[:1])
+                return f"/dev/fd/{HOLE}{' '.join(programs)}"
+        self.stdin, self.piped_on = before, on
+        command = text.strip("$()`").strip()
+        if command == "pwd":
+            return self.cwd or HOLE
+        if command == "git rev-parse --show-toplevel":
+            return self.workspace
+        if re.fullmatch(r"mktemp(?: -d)?", command):
+            return "/tmp/" + HOLE
+        # A path that is only printed is that path; the name of a program stays unknown, so that it asks.
+        if printed := re.fullmatch(r"(?:echo|printf)\s+(['\"]?)([./~][\w./~@+-]*)\1", command):
+            return printed[2]
+        return HOLE
+
+    # -- values
+
+    def collect(self, root: Node) -> None:
+        """Note the literal values of variables, wherever they are set; one unknown value spoils a name.
+
+        The order is not looked at: a name that is set twice may hold either value in any place.
+        """
+        self.quiet = True
+        spoilt: set[str] = set()
+        seen: dict[str, list[str]] = {}
+        for node in _find(root, ("variable_assignment", "for_statement", "command")):
+            if node.type == "command":
+                spoilt.update(self._read_names(node))
+                continue
+            if node.type == "for_statement":
+                name_node = node.child_by_field_name("variable")
+                name = self.text(name_node) if name_node is not None else ""
+                made = [word for v in node.children_by_field_name("value") for word in self.words(v)]
+                values = [word.text for word in made] or [HOLE]
+            else:
+                name, word = self.assignment(node)
+                appended = b"+=" in self.source[node.start_byte : node.end_byte]
+                values = [HOLE if appended else word.text]
+            if any(value.startswith(HOLE) for value in values):
+                spoilt.add(name)
+            seen.setdefault(name, []).extend(values)
+            if name not in spoilt and len(seen[name]) <= _MAX_VALUES:
+                self.values[name] = list(dict.fromkeys(seen[name]))
+            else:
+                spoilt.add(name)
+            if name in spoilt:
+                self.values.pop(name, None)
+        for name in spoilt:
+            self.values.pop(name, None)
+        self.quiet = False
+
+    def _read_names(self, node: Node) -> list[str]:
+        """Names that `read`, `mapfile`, `printf -v` or `getopts` set to what nobody knows."""
+        parts = self.text(node).split()
+        return (
+            parts[1:]
+            if parts and parts[0] in ("read", "mapfile", "readarray", "printf", "getopts", "let")
+            else []
+        )
+
+
+def _find(root: Node, kinds: tuple[str, ...]) -> Iterable[Node]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type in kinds:
+            yield node
+        stack.extend(reversed(node.named_children))
+
+
+# Everything that is neither printable ASCII, tab, newline, nor an ordinary letter range; looked at one by one.
+_SUSPECT: Final = re.compile(r"[^\t\n -~]")
+_JOINERS: Final = frozenset("\u200c\u200d")
+
+
+def hidden_characters(command: str) -> str:
+    """Why the text may not run unseen; empty where nothing is wrong with its characters.
+
+    Control characters, no-break and other odd blanks, and invisible format characters are refused;
+    joiners between letters of other scripts or emoji are part of those words.
+    """
+    if command.isascii() and command.isprintable():
+        return ""
+    for match in _SUSPECT.finditer(command):
+        char = match[0]
+        category = unicodedata.category(char)
+        if category in ("Cc", "Cs", "Co", "Cn") or char in "\u2028\u2029":
+            return f"contains the control character U+{ord(char):04X}"
+        if category == "Zs" and char != "\u3000":
+            return f"contains the unusual blank U+{ord(char):04X}"
+        if category == "Cf" and not (char in _JOINERS and _joins(command, match.start())):
+            return f"contains the invisible character U+{ord(char):04X}"
+        if 0x115F <= ord(char) <= 0x1160 or char in "\u3164\uffa0\u034f\u17b4\u17b5\u2800":
+            return f"contains the invisible character U+{ord(char):04X}"
+    return ""
+
+
+def _joins(text: str, at: int) -> bool:
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    return bool(before and after) and ord(before) > 0x2FF and ord(after) > 0x2FF

@@ -7,13 +7,11 @@ import re
 import shlex
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall
+from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, names, parse
 from pegboard.shell.guard.languages import says_otherwise
 from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.options import ProgramSpec, names, parse
-from pegboard.shell.guard.segments import StdinSource
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
-from pegboard.shell.guard.words import Word
+from pegboard.shell.guard.words import StdinSource, Word
 
 # name: (short options with a value, long options with a value, words before the command)
 _PLAIN: Final[dict[str, tuple[str, str, int]]] = {

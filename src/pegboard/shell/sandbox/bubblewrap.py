@@ -13,23 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from pegboard.core.errors import Unavailable
-from pegboard.process.cgroups import Cgroup, CgroupPool
-from pegboard.process.child import Child, Streams
-from pegboard.process.ring import HeadTailBuffer
-from pegboard.process.spawner import Spawn
-from pegboard.shell.sandbox import (
-    bridge,
-    gitconfig,
-    gitlinks,
-    hooks,
-    modules,
-    protect,
-    seccomp,
-    worktrees,
-)
-from pegboard.shell.sandbox import (
-    etc_files as settings,
-)
+from pegboard.process.child import Child, Spawn, Streams
+from pegboard.process.limits import Cgroup, CgroupPool
+from pegboard.process.output import HeadTailBuffer
+from pegboard.shell.sandbox import bridge, git, profile, protect, seccomp
 from pegboard.shell.sandbox.confinement import Confinement, Network, PreparedCommand, SandboxCommand
 from pegboard.shell.sandbox.namespaces import PRIVATE_GIT, SharedNamespaces
 from pegboard.shell.sandbox.profile import SandboxProfile
@@ -140,7 +127,7 @@ class Bubblewrap:
         fixed = self._cache
         shield = protect.shield(
             self.confinement.workspace,
-            (*self.confinement.protected, *hooks.named(self.confinement.workspace)),
+            (*self.confinement.protected, *git.hook_folders(self.confinement.workspace)),
         )
         scratch = fixed.scratch()
         fds = _Descriptors()
@@ -152,12 +139,12 @@ class Bubblewrap:
                 arguments.append("--share-net")
             for path, text in fixed.made_files:
                 arguments += ["--perms", "0444", "--file", str(fds.memory(text.encode())), path]
-            arguments += settings.files(fds.add)
+            arguments += profile.etc_files(fds.add)
             copy = self._shield(arguments, shield, scratch, shared)
-            submodules = modules.configs(self._git())
-            linked = gitlinks.look(self.confinement.workspace)
-            trees = worktrees.look(self._git())
-            arguments += modules.binds(self._git(), submodules)
+            submodules = git.submodule_configs(self._git())
+            linked = git.linked_repositories(self.confinement.workspace)
+            trees = git.worktrees_of(self._git())
+            arguments += git.submodule_binds(self._git(), submodules)
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
             arguments += ["--seccomp", str(fds.memory(filter_)), "--chdir", str(job.cwd)]
@@ -240,8 +227,8 @@ class Bubblewrap:
         shield: protect.ProtectedPaths,
         copy: _Copy | None,
         submodules: Mapping[Path, bytes],
-        linked: gitlinks.LinkedRepositories,
-        trees: worktrees.Worktrees,
+        linked: git.LinkedRepositories,
+        trees: git.Worktrees,
         temp_dir: Path,
     ) -> tuple[str, ...]:
         notes: list[str] = []
@@ -249,7 +236,7 @@ class Bubblewrap:
         quarantine = self.confinement.state / "quarantine" / temp_dir.name
         if copy is not None:
             async with self._cache.merging:
-                notes += await gitconfig.merge(copy.real, copy.before, copy.private, temp_dir)
+                notes += await git.merge_config(copy.real, copy.before, copy.private, temp_dir)
         moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
         if moved:
             notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")
@@ -259,15 +246,15 @@ class Bubblewrap:
         fresh = workspace / ".git" / "config"
         through = fresh.parent.is_symlink() or fresh.is_symlink()
         if ".git/config" in shield.absent and fresh.exists() and not through:
-            if gitconfig.read_plain(fresh) is None:
+            if git.read_plain(fresh) is None:
                 # A second name, a pipe: what cannot be looked at is not left for git to read.
                 protect.quarantine([fresh], workspace, quarantine)
                 notes.append(f"moved to quarantine ({quarantine}): .git/config")
             else:
-                notes += await gitconfig.clean_fresh(fresh)
-        notes += await modules.clean(workspace, self._git(), submodules, quarantine)
-        notes += await gitlinks.clean(workspace, linked, quarantine)
-        notes += await worktrees.clean(trees, quarantine, outside=self._cache.repository is not None)
+                notes += await git.clean_fresh(fresh)
+        notes += await git.clean_submodules(workspace, self._git(), submodules, quarantine)
+        notes += await git.clean_linked(workspace, linked, quarantine)
+        notes += await git.clean_worktrees(trees, quarantine, outside=self._cache.repository is not None)
         shutil.rmtree(temp_dir, ignore_errors=True)
         return tuple(notes)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from pegboard.process.child import run_small
 from pegboard.process.limits import ResourceLimits
-from pegboard.shell.sandbox import gitlinks, hooks, modules, protect, worktrees
+from pegboard.shell.sandbox import git, protect
 from pegboard.shell.sandbox.confinement import Confinement, Network, PreparedCommand, SandboxCommand
 
 HOME: Final = "/home/user"
@@ -99,10 +99,17 @@ class Container:
         """The `run` command line."""
         name = f"pegboard-{secrets.token_hex(6)}"
         workspace = self.confinement.workspace
-        shield = protect.shield(workspace, (*self.confinement.protected, *hooks.named(workspace)))
-        trees = worktrees.look(workspace / ".git")
-        submodules = modules.configs(workspace / ".git")
-        argv = [self.program, "run", "--rm", "--name", name, *self._flags(shield, modules.hooks(submodules))]
+        shield = protect.shield(workspace, (*self.confinement.protected, *git.hook_folders(workspace)))
+        trees = git.worktrees_of(workspace / ".git")
+        submodules = git.submodule_configs(workspace / ".git")
+        argv = [
+            self.program,
+            "run",
+            "--rm",
+            "--name",
+            name,
+            *self._flags(shield, git.submodule_hooks(submodules)),
+        ]
         if job.terminal is not None:
             argv += ["--tty", "--interactive"]
         else:
@@ -118,7 +125,7 @@ class Container:
             argv += ["--env", f"{key}={value}" if key in client else key]
         argv += [self.image, *_inside(job)]
         quarantine = self.confinement.state / "quarantine" / name
-        linked, begun = gitlinks.look(self.confinement.workspace), time.time_ns()
+        linked, begun = git.linked_repositories(self.confinement.workspace), time.time_ns()
 
         async def kill() -> None:
             try:
@@ -131,9 +138,9 @@ class Container:
             moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
             moved += protect.restore_links(shield.links, workspace, quarantine)
             notes = [f"moved to quarantine ({quarantine}): {', '.join(moved)}"] if moved else []
-            notes += await gitlinks.clean(workspace, linked, quarantine)
-            notes += await modules.clean(workspace, workspace / ".git", submodules, quarantine)
-            notes += await worktrees.clean(trees, quarantine)
+            notes += await git.clean_linked(workspace, linked, quarantine)
+            notes += await git.clean_submodules(workspace, workspace / ".git", submodules, quarantine)
+            notes += await git.clean_worktrees(trees, quarantine)
             if taken := await asyncio.to_thread(protect.drop_set_ids, workspace, begun):
                 notes.append(f"set-uid and set-gid bits were removed: {', '.join(taken)}")
             return tuple(notes)

@@ -1,4 +1,8 @@
-"""The part of bubblewrap's profile that does not change from one command to the next."""
+"""The part of bubblewrap's profile that does not change from one command to the next, and the sandbox's /etc.
+
+A mount costs bubblewrap 0.2 to 0.4 ms, a copied file 0.02 ms: of /etc, only folders are mounted. The copies lie in
+the sandbox's own file system, which ends with the command.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,17 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from pegboard.core.errors import Unavailable
 from pegboard.shell.sandbox import bridge
-from pegboard.shell.sandbox import etc_files as settings
 from pegboard.shell.sandbox.confinement import Confinement, SandboxCommand
+from pegboard.shell.sandbox.git import Repository, repository_of
 from pegboard.shell.sandbox.namespaces import SharedNamespaces
 from pegboard.shell.sandbox.prefixes import interpreter_prefixes
-from pegboard.shell.sandbox.repository import Repository, repository_of
 
 HOME: Final = "/home/user"
 _UID: Final = 1000
@@ -133,7 +137,7 @@ class SandboxProfile:
                 out += ["--symlink", os.readlink(path).lstrip("/"), str(path)]
             elif path.is_dir():
                 out += ["--ro-bind", str(path), str(path)]
-        out += settings.binds()
+        out += etc_binds()
         out += ["--dev", "/dev", "--proc", "/proc"]
         for name in _PROC_READ_ONLY:
             out += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
@@ -230,3 +234,50 @@ def reachable(path: Path, uid: int, gid: int) -> bool:
         if not status.st_mode & needed:
             return False
     return True
+
+
+ETC: Final = "/etc"
+_NEEDED: Final = (
+    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "ca-certificates",
+    "pki/tls/certs", "pki/ca-trust", "crypto-policies", "nsswitch.conf", "localtime", "timezone", "mime.types",
+    "protocols", "services", "os-release", "debian_version", "fonts", "magic", "inputrc",
+)  # fmt: skip
+
+
+def etc_binds(etc: str = ETC) -> list[str]:
+    """bwrap arguments for the folders."""
+    out: list[str] = []
+    for name in _NEEDED:
+        if os.path.isdir(path := os.path.join(etc, name)):
+            out += ["--ro-bind", path, f"/etc/{name}"]
+    return out
+
+
+def etc_files(give: Callable[[int], int], etc: str = ETC) -> list[str]:
+    """bwrap arguments for the files; those that we cannot read are left out, as they would be of no use inside.
+
+    Args:
+        give: takes over an open descriptor that bwrap is to read; returns its number.
+        etc: where they come from.
+    """
+    out: list[str] = []
+    for name in _NEEDED:
+        path = os.path.join(etc, name)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            continue
+        kind = os.fstat(fd).st_mode
+        if stat.S_ISREG(kind) and os.path.islink(path) and (target := _link_target(path)).startswith("/usr/"):
+            # It stays a link: programs read the time zone's name off it.
+            os.close(fd)
+            out += ["--symlink", target, f"/etc/{name}"]
+        elif stat.S_ISREG(kind):
+            out += ["--perms", "0444", "--file", str(give(fd)), f"/etc/{name}"]
+        else:
+            os.close(fd)
+    return out
+
+
+def _link_target(link: str) -> str:
+    return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pegboard.core.errors import Unavailable
-from pegboard.process.cgroups import CgroupPool
+from pegboard.process.limits import CgroupPool
 from pegboard.shell.sandbox.bubblewrap import Bubblewrap
 from pegboard.shell.sandbox.confinement import DEFAULT_LIMITS, Backend, Confinement
 from pegboard.shell.sandbox.docker import DEFAULT_IMAGE, Container
