@@ -156,7 +156,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     again = script(tmp_path / "more.jsonl", [{"text": "I remember."}])
     terminal.restart()
     terminal.start("chat", "--model", again, "--workspace", str(work), "--session", "chat_t")
-    terminal.wait("messages loaded")
+    terminal.wait("1 earlier message loaded")
     terminal.type("still there?", "Enter")
     terminal.wait("I remember.")
     terminal.type("", "Up")
