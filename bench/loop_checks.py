@@ -12,15 +12,11 @@ import json
 import statistics
 import sys
 import tempfile
-import threading
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Awaitable, Callable, Container
 from pathlib import Path
 from typing import Any
-
-from pegboard.store.blocking import BlockingStore, open_sqlite
-from pegboard.store.logs import SessionLog, history
 
 from pegboard import PURE, Agent, Limits, tool
 from pegboard.core.content import Text
@@ -29,15 +25,17 @@ from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.model import TextDelta, TurnEnd
 from pegboard.runtime.transcripts import fold
+from pegboard.store import Store, open_store
+from pegboard.store.chain import Chain
 from pegboard.store.encoding import encode
-from pegboard.store.log import decode_events
+from pegboard.store.log import Log, decode_events, history
 
 TURNS = 500
 ROUNDS = 7
 EARLY, LATE = (2, 42), (TURNS - 42, TURNS - 2)
 """The turns around the 10th and the last, by whose costs growth is told."""
 BARS = {
-    "us_turn_memory": 150.0,
+    "us_turn_memory": 120.0,
     "us_turn_sqlite": 800.0,
     "x_turn_500_over_turn_10_memory": 1.15,
     "x_turn_500_over_turn_10_sqlite": 1.15,
@@ -56,28 +54,54 @@ async def step(n: int) -> int:
 async def run(turns: int, recorder: Any, settled: Container[int] = ()) -> list[float]:
     """CPU stamps of a run; before the `settled` turns all that was recorded so far is written.
 
-    The log's thread writes behind the loop, many turns at once: what a turn costs can only be told over
-    some turns whose records are written within them.
+    A log writes behind the run, many turns at once: what a turn costs shows only over some turns whose records
+    are written within them.
     """
     stamps: list[float] = []
 
     def turn(n: int) -> Any:
         def answer(_: Any) -> dict[str, Any]:
-            if n in settled:
-                # On a thread of its own: this one stands in the loop that would have to wait.
-                waiting = threading.Thread(target=asyncio.run, args=(recorder.flush(),))
-                waiting.start()
-                waiting.join()
             stamps.append(time.process_time())
             return {"text": "end"} if n == turns else {"calls": [{"name": "step", "arguments": {"n": n}}]}
 
         return answer
 
     model = ScriptedModel([turn(n) for n in range(turns + 1)])
-    await Agent(tools=[step], model=model, limits=Limits(turns=turns + 5)).run("go", recorder=recorder)
+    agent = Agent(
+        tools=[step], model=Settling(model, recorder, settled) if settled else model, limits=Limits(turns=turns + 5)
+    )  # fmt: skip
+    await agent.run("go", recorder=recorder)
     await recorder.flush()
     stamps.append(time.process_time())
     return stamps
+
+
+class Settling:
+    """A model that flushes the recorder before some of its turns."""
+
+    name = "settling"
+    destination = "nowhere"
+
+    def __init__(self, model: ScriptedModel, recorder: Any, settled: Container[int]) -> None:
+        self.model, self.recorder, self.settled = model, recorder, settled
+        self.turn = -1
+
+    def converse(self, **options: Any) -> Settling:
+        """The one conversation."""
+        self.conversation = self.model.converse(**options)
+        self.append = self.conversation.append
+        return self
+
+    async def reply(self, **options: Any) -> AsyncIterator[Any]:
+        """The scripted turn."""
+        self.turn += 1
+        if self.turn in self.settled:
+            await self.recorder.flush()
+        async for piece in self.conversation.reply(**options):
+            yield piece
+
+    async def aclose(self) -> None:
+        """Nothing."""
 
 
 class Streaming:
@@ -128,11 +152,6 @@ def least(work: Callable[[], object], rounds: int = 7) -> float:
     return min(taken) * 1e3
 
 
-def floor(store: BlockingStore, run: str) -> list[Any]:
-    """The same rows read and parsed one by one by the standard library, and nothing made of them."""
-    return [json.loads(body or b"null") for _, body in store.bodies("s", run=run)]
-
-
 def emit(metric: str, value: float, unit: str) -> None:
     """One figure as a JSON line, with its bar where it has one."""
     row: dict[str, Any] = {
@@ -147,23 +166,23 @@ def emit(metric: str, value: float, unit: str) -> None:
     sys.stdout.write(json.dumps(row) + "\n")
 
 
-def turns(kind: str, recorder: Callable[[], Any]) -> None:
+async def turns(kind: str, recorder: Callable[[], Awaitable[Any]]) -> None:
     """CPU a turn, and turn 500 over turn 10, least of some rounds."""
     whole: list[float] = []
     early: list[float] = []
     late: list[float] = []
     for _ in range(ROUNDS):
-        stamps = asyncio.run(run(TURNS, recorder()))
+        stamps = await run(TURNS, await recorder())
         whole.append((stamps[-1] - stamps[0]) / TURNS)
         gc.collect()
-        stamps = asyncio.run(run(TURNS, recorder(), {*EARLY, *LATE}))
+        stamps = await run(TURNS, await recorder(), {*EARLY, *LATE})
         early.append((stamps[EARLY[1]] - stamps[EARLY[0]]) / (EARLY[1] - EARLY[0]))
         late.append((stamps[LATE[1]] - stamps[LATE[0]]) / (LATE[1] - LATE[0]))
     emit(f"us_turn_{kind}", min(whole) * 1e6, "us")
     emit(f"x_turn_500_over_turn_10_{kind}", min(late) / min(early), "x")
 
 
-def memory() -> None:
+async def memory() -> None:
     """What each turn leaves in memory, in its early and its late part; the same where nothing grows beside it."""
     marks: dict[int, int] = {}
 
@@ -179,61 +198,72 @@ def memory() -> None:
     model = ScriptedModel([turn(n) for n in range(TURNS + 1)])
     tracemalloc.start()
     agent = Agent(tools=[step], model=model, limits=Limits(turns=TURNS + 5))
-    asyncio.run(agent.run("go", session="s"))
+    await agent.run("go", recorder=MemoryRecorder(keep=None))
     tracemalloc.stop()
     early, late = (marks[300] - marks[100]) / 200, (marks[TURNS] - marks[300]) / (TURNS - 300)
     emit("bytes_turn_kept", late, "bytes")
     emit("x_bytes_turn_late_over_early", late / early, "x")
 
 
-def main() -> None:
+async def opening(store: Store, chain: Chain) -> None:
+    """Reading a run of 10,000 events: its first page, all of it, and all of it to go on; beside the bare JSON."""
+    log = await Log.open(store, "s", chain=chain)
+    await run(3333, log)
+    await log.close()
+    first = await store.read("s", limit=256)
+    emit("ms_open_10000_events_first_page", least(lambda: decode_events(first)), "ms")
+    whole: list[float] = []
+    going: list[float] = []
+    floors: list[float] = []
+    # One after the other in each round: ours and the floor meet the same machine.
+    for _ in range(ROUNDS):
+        gc.collect()
+        begun = time.process_time()
+        parsed = [json.loads(record.body or b"null") for record in await store.read("s")]
+        floors.append(time.process_time() - begun)
+        del parsed
+        begun = time.process_time()
+        events = await history(store, "s")
+        whole.append(time.process_time() - begun)
+        fold(events)
+        going.append(time.process_time() - begun)
+        del events
+    emit("ms_open_10000_events_whole", min(whole) * 1e3, "ms")
+    emit("ms_open_10000_events_to_go_on", min(going) * 1e3, "ms")
+    emit("x_open_10000_events_whole_over_json_loads", min(whole) / min(floors), "x")
+    emit("x_open_10000_events_to_go_on_over_json_loads", min(going) / min(floors), "x")
+
+
+async def main() -> None:
     """Print the figures."""
-    asyncio.run(run(20, MemoryRecorder(keep=None)))
-    turns("memory", lambda: MemoryRecorder(keep=None))
-    memory()
+
+    async def in_memory() -> MemoryRecorder:
+        return MemoryRecorder(keep=None)
+
+    await run(20, MemoryRecorder(keep=None))
+    await turns("memory", in_memory)
+    await memory()
     kept = MemoryRecorder(keep=None)
-    asyncio.run(run(TURNS, kept))
+    await run(TURNS, kept)
     begun = time.process_time()
     for event in kept.events:
         encode(event)
     emit("us_turn_encoding_floor", (time.process_time() - begun) / TURNS * 1e6, "us")
     with tempfile.TemporaryDirectory() as folder:
-        store = open_sqlite(Path(folder) / "h.sqlite")
+        store = await open_store(Path(folder) / "h.sqlite")
+        chain = Chain(key=b"k" * 32, heads=Path(folder) / "heads")
         names = (f"t{n}" for n in itertools.count())
-        logs: list[SessionLog] = []
 
-        def opened() -> SessionLog:
-            log = SessionLog(store, next(names), key=b"k" * 32, heads=Path(folder) / "head.json")
-            logs.append(log)
-            return log
+        async def on_disk() -> Log:
+            return await Log.open(store, next(names), chain=chain)
 
-        turns("sqlite", opened)
-        log = SessionLog(store, "s", key=b"k" * 32, heads=Path(folder) / "head.json")
-        logs.append(log)
-        asyncio.run(run(3333, log))
-        for one in logs:
-            one.close()
-        row = store.runs(limit=1)[0]
-        emit(
-            "ms_open_10000_events_first_page",
-            least(lambda: decode_events(store.read("s", run=row.id, limit=256))),
-            "ms",
-        )
-        # One after the other in each round: ours and the floor meet the same machine.
-        whole, going, floors = [], [], []
-        for _ in range(ROUNDS):
-            floors.append(least(lambda: floor(store, row.id), 1))
-            whole.append(least(lambda: history(store, "s"), 1))
-            going.append(least(lambda: fold(history(store, "s")), 1))
-        emit("ms_open_10000_events_whole", min(whole), "ms")
-        emit("ms_open_10000_events_to_go_on", min(going), "ms")
-        emit("x_open_10000_events_whole_over_json_loads", min(whole) / min(floors), "x")
-        emit("x_open_10000_events_to_go_on_over_json_loads", min(going) / min(floors), "x")
-        store.close()
-    delays = sorted(asyncio.run(forwarded()))
+        await turns("sqlite", on_disk)
+        await opening(store, chain)
+        await store.close()
+    delays = sorted(await forwarded())
     emit("us_piece_forwarded_median", statistics.median(delays) * 1e6, "us")
     emit("us_piece_forwarded_p95", delays[int(len(delays) * 0.95)] * 1e6, "us")
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

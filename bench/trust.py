@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import sqlite3
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-from pegboard.store.blocking import open_sqlite
-from pegboard.store.logs import SessionLog
 
 from pegboard import PURE, Effect, Executor, tool
 from pegboard.core.effects import EFFECT_KINDS
@@ -21,6 +19,9 @@ from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rule_index import RuleIndex
 from pegboard.core.policy.rules import Rule, Situation
 from pegboard.core.secrets.redact import Redactor
+from pegboard.store import open_store
+from pegboard.store.chain import Chain
+from pegboard.store.log import Log
 
 HERE = Situation(values={"tool": "exec", "agent": "main", "session": "s", "channel": "", "sender": "", "model": ""},
                  workspace="/home/me/project", home="/home/me")  # fmt: skip
@@ -87,50 +88,47 @@ def policies() -> None:
     assert set(EFFECT_KINDS) >= {"exec", "read", "write", "connect"}
 
 
-def audit() -> None:
+async def audit() -> None:
     """One record, from `record` to committed and chained, against the same rows put into SQLite bare."""
+    effect = (Effect("read", "src/a.py"),)
+    events = [
+        CallStarted(call_id=f"c{n}", tool="read_file", arguments={"path": "src/a.py"}, effects=effect, rule="mode workspace")
+        for n in range(4000)
+    ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        store = open_sqlite(Path(folder) / "a.sqlite")
-        log = SessionLog(
-            store, "s", key=b"k" * 32, redact=Redactor({"key": "s3cret-value-0123456789"}).redact
+        store = await open_store(Path(folder) / "a.sqlite")
+        chain = Chain(key=b"k" * 32, heads=Path(folder) / "heads")
+        log = await Log.open(
+            store, "s", chain=chain, redact=Redactor({"key": "s3cret-value-0123456789"}).redact
         )
-        effect = (Effect("read", "src/a.py"),)
-        events = [
-            CallStarted(call_id=f"c{n}", tool="read_file", arguments={"path": "src/a.py"}, effects=effect, rule="mode workspace")
-            for n in range(4000)
-        ]  # fmt: skip
-
-        async def write() -> float:
-            start, begun = time.perf_counter(), time.process_time()
-            for event in events:
-                log.record(event)
-            handed = time.perf_counter() - start
-            await log.flush()
-            print(f"audit record  handed over {handed / len(events) * 1e6:.1f} us")
-            spent = (time.process_time() - begun) / len(events) * 1e6
-            # CPU of all threads: the wall clock also counts the neighbours and the disk.
-            print(f"audit record  CPU to committed {spent:.1f} us {verdict(spent, 40)}")
-            return (time.perf_counter() - start) / len(events) * 1e6
-
-        whole = asyncio.run(write())
-        log.close()
+        start, begun = time.perf_counter(), time.process_time()
+        for event in events:
+            log.record(event)
+        handed = time.perf_counter() - start
+        await log.flush()
+        # CPU of all threads: the wall clock also counts the neighbours and the disk.
+        spent = (time.process_time() - begun) / len(events) * 1e6
+        whole = (time.perf_counter() - start) / len(events) * 1e6
+        await log.close()
+        await store.close()
+        print(f"audit record  handed over {handed / len(events) * 1e6:.1f} us")
+        print(f"audit record  CPU to committed {spent:.1f} us {verdict(spent, 40)}")
         body = json.dumps(
             {"type": "call.started", "tool": "read_file", "arguments": {"path": "src/a.py"}}
         ).encode()
-        db = store._db
+        db = sqlite3.connect(Path(folder) / "bare.sqlite", isolation_level=None)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("CREATE TABLE bare (seq INTEGER PRIMARY KEY, run, type, at, mac, body)")
         start = time.perf_counter()
         for chunk in range(0, len(events), 512):
             db.execute("BEGIN IMMEDIATE")
-            db.executemany(
-                "INSERT INTO payloads VALUES ('bare',?,?)", [(chunk + i, body) for i in range(512)]
-            )
-            db.executemany(
-                "INSERT INTO entries VALUES ('bare',?,'r','t',0,'d','m')", [(chunk + i,) for i in range(512)]
-            )
+            rows = [(chunk + i, "r", "t", 0, "m", body) for i in range(512)]
+            db.executemany("INSERT INTO bare VALUES (?,?,?,?,?,?)", rows)
             db.execute("COMMIT")
         bare = (time.perf_counter() - start) / len(events) * 1e6
+        db.close()
         print(f"audit record  committed {whole:.1f} us, bare rows {bare:.1f} us, ratio {whole / bare:.1f}")
-        store.close()
 
 
 def calls() -> None:
@@ -174,5 +172,5 @@ def calls() -> None:
 
 if __name__ == "__main__":
     policies()
-    audit()
+    asyncio.run(audit())
     calls()
