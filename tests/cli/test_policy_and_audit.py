@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -295,21 +296,23 @@ def test_the_console_script_says_the_same(project: Path) -> None:
 
 @owes("G-18")
 def test_audit_shows_every_destination_that_commands_tried(project: Path) -> None:
-    with App.open() as opened:
-        log = opened.history.log("cli")
-        for host, allowed, names in (("pkg.example", True, ("tok",)), ("evil.example", False, ())):
-            log.record(
-                DestinationTried(
-                    call_id="c1",
-                    tool="exec",
-                    host=host,
-                    port=443,
-                    allowed=allowed,
-                    reason="why",
-                    secrets=names,
-                )
-            )
-        log.close()
+    async def record() -> None:
+        with App.open() as opened:
+            async with opened.history.log("cli") as log:
+                for host, allowed, names in (("pkg.example", True, ("tok",)), ("evil.example", False, ())):
+                    log.record(
+                        DestinationTried(
+                            call_id="c1",
+                            tool="exec",
+                            host=host,
+                            port=443,
+                            allowed=allowed,
+                            reason="why",
+                            secrets=names,
+                        )
+                    )
+
+    asyncio.run(record())
 
     rows = [json.loads(line) for line in pegboard("audit", "destinations", "--json").splitlines()]
     shown = pegboard("audit", "destinations").splitlines()
