@@ -646,3 +646,72 @@ def test_a_file_without_its_beginning_is_a_run_all_the_same_and_one_without_even
         take_in(shell, shell.home / "absent")
     with pytest.raises(BuildError, match="needs a file"):
         take_in(shell, None)
+
+
+LIBRARY = """
+import asyncio, sys
+from pegboard import PURE, Agent, tool
+from pegboard.models import ScriptedModel
+
+@tool(effects=PURE)
+async def wait() -> str:
+    \"\"\"Wait for the test.\"\"\"
+    print("holds", flush=True)
+    return await asyncio.to_thread(sys.stdin.readline)
+
+model = ScriptedModel([{"calls": [{"name": "wait"}]}, {"text": "from the library"}])
+print(Agent(tools=[wait], model=model, mode="full", wait_s=0.0).run_sync("go", session="both").answer)
+"""
+
+
+@pytest.mark.slow
+@owes("G-17")
+def test_a_command_and_a_library_process_exclude_each_other_on_a_session(shell: Shell) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    model = shell.script({"text": "from the command"})
+
+    def command() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pegboard.cli.main", "run", "go", "--model", model, "--session", "both",
+             "--workspace", str(shell.work)],
+            env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    library = subprocess.Popen(
+        [sys.executable, "-c", LIBRARY], env=environment, cwd=shell.work, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert library.stdout is not None
+        assert library.stdout.readline() == "holds\n"
+        refused = command()
+        rest, _ = library.communicate("enough\n", timeout=60)
+    finally:
+        library.kill()
+        library.wait()
+    after = command()
+
+    assert refused.returncode != 0
+    assert f"another process is using session 'both': process {library.pid} on " in refused.stderr
+    assert (library.returncode, rest) == (0, "from the library\n")
+    assert after.returncode == 0, after.stderr
+    assert "from the command" in after.stdout
+    with App.open(workspace=shell.work) as app:
+        events = asyncio.run(app.history.events("both"))
+        faults = asyncio.run(app.history.verify("both"))
+    assert [e.type for e in events].count("run.started") == 2
+    assert faults == []
+
+    # And the other way round: the command holds the session, and the library is refused.
+    slow = shell.script({"calls": [{"name": "exec", "arguments": {"command": "touch begun0 && sleep 3600"}}]})
+    process = begun(shell, "run", "go", "--model", slow, "--session", "both")
+    try:
+        late = subprocess.run(
+            [sys.executable, "-c", LIBRARY], env=environment, cwd=shell.work, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        process.kill()
+        process.wait()
+    assert late.returncode != 0
+    assert f"another process is using session 'both': process {process.pid} on " in late.stderr

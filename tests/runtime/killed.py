@@ -210,6 +210,7 @@ async def work(folder: Path, run: str | None, kind: str, moment: tuple[str, int,
     agent = Agent(
         tools=kit(folder / "world.txt", filler, say if kind == "told" else None),
         model=models(kind), mode="ask" if kind == "approval" else "full", limits=limits, approver=Ann(),
+        store="memory",
     )  # fmt: skip
     if run is None:
         await agent.run("go", session=SESSION, recorder=log)

@@ -49,7 +49,8 @@ async def recorded(path: Path) -> tuple[BlockingStore, list[Event]]:
     store = open_sqlite(path)
     log = await Log.open(store.store, "s", chain=Chain(key=KEY))
     calls = {"calls": [{"name": "odd", "arguments": {"n": n}} for n in range(2)], "text": "two at once"}
-    agent = Agent(tools=[odd], model=ScriptedModel([calls, calls, {"text": "one"}, {"text": "two"}]))
+    script = [calls, calls, {"text": "one"}, {"text": "two"}]
+    agent = Agent(tools=[odd], model=ScriptedModel(script), store="memory")
     await agent.run("first", session="s", recorder=log)
     await agent.run("second", session="s", recorder=log)
     await log.close()
@@ -126,7 +127,7 @@ async def test_whichever_record_is_damaged_the_session_goes_on_with_a_valid_tran
         back = decode_events([*records[:place], damaged, *records[place + 1 :]])
         known = fold(back)
         valid([*known.messages, *([interrupted_results(known)] if known.open_calls else [])])
-        agent = Agent(tools=[odd], model=ScriptedModel([{"text": "still here"}]))
+        agent = Agent(tools=[odd], model=ScriptedModel([{"text": "still here"}]), store="memory")
         agent.remember("s", back)
         answer = await agent.run("third", session="s")
         assert answer.answer == "still here"

@@ -46,7 +46,7 @@ async def recorded(path: Path, sessions: int = 4, *, open_log: bool = False) -> 
     turn = {"calls": [{"name": "look", "arguments": {"n": n}} for n in range(3)], "text": "let me see"}
     for n in range(sessions):
         log = await Log.open(store.store, f"s{n}", chain=Chain(key=KEY))
-        agent = Agent(tools=[look], model=ScriptedModel([turn, turn, turn, {"text": "done"}]))
+        agent = Agent(tools=[look], model=ScriptedModel([turn, turn, turn, {"text": "done"}]), store="memory")
         await agent.run(f"task {n}", session=f"s{n}", recorder=log)
         await log.close()
     store.put("labels", "/work/a.txt", b"private")
@@ -144,6 +144,7 @@ async def test_a_run_goes_on_while_its_history_is_mended_under_it(tmp_path: Path
     agent = Agent(
         tools=[look],
         model=ScriptedModel([{"calls": [{"name": "look", "arguments": {"n": 1}}]}, {"text": "ok"}]),
+        store="memory",
     )
 
     answer = await agent.run("go", session="later", recorder=log)

@@ -129,31 +129,31 @@ class Leases:
         """Take a lease, or wait for it.
 
         The lease of a process of this machine that has ended is taken at once, any other when it was not renewed for
-        30 seconds.
+        30 seconds. Whether a process of another machine or container lives can only be seen from its renewals, so for
+        one of these it waits until it has seen one, whatever `wait_s` says.
 
         Raises:
             ConfigError: another process holds it; the message names that process.
         """
         end = self._clock.monotonic() + wait_s
         seen: tuple[int, float] | None = None
+        renewed = False
         while True:
-            there, version = await self._table.versioned(key)
+            row, version = await self._table.versioned(key)
             now = self._clock.monotonic()
             if seen is None or seen[0] != version:
+                renewed = seen is not None
                 seen = (version, now)
-            if (
-                there is None
-                or there.owner is None
-                or self._alive(there.owner) is False
-                or now - seen[1] >= STALE_S
-            ):
-                held = _Held(owner=self._owner, turn=0 if there is None else there.turn + 1)
+            owner = None if row is None else row.owner
+            alive = owner is not None and self._alive(owner)
+            if owner is None or alive is False or now - seen[1] >= STALE_S:
+                held = _Held(owner=self._owner, turn=0 if row is None else row.turn + 1)
                 with suppress(Conflict):
                     return Lease(self, key, held, await self.write(key, held, version))
                 continue
-            if now >= end:
+            if now >= end and (alive or renewed):
                 raise ConfigError(
-                    f"another process is using session {key!r}: {there.owner}; wait until it has ended, or use "
+                    f"another process is using session {key!r}: {owner}; wait until it has ended, or use "
                     "another session"
                 )
             await asyncio.sleep(_LOOK_S)
