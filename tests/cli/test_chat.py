@@ -137,7 +137,7 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     terminal.type("/mode read-only", "Enter")
     terminal.wait("mode read-only")
     terminal.type("/nonsense", "Enter")
-    terminal.wait("there is no /nonsense")
+    terminal.wait("unknown command /nonsense")
     terminal.type("/runs", "Enter")
     terminal.wait("done")
     terminal.type("/tools", "Enter")
