@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.cli.call import status_of
-from pegboard.files.names import from_os_error
+from pegboard.files.roots import from_os_error
 from tests.cli.conftest import Run, tree
 from tests.ledger import owes
 

@@ -24,9 +24,8 @@ from pegboard.core.errors import (
     Unsupported,
 )
 from pegboard.files.jail import Jail
-from pegboard.files.names import ProtectedNames, case_variant, folded, shown
 from pegboard.files.openat import WalkOpener
-from pegboard.files.roots import Access
+from pegboard.files.roots import Access, ProtectedNames, case_variant, folded, shown
 from tests.ledger import owes
 
 

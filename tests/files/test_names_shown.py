@@ -9,7 +9,7 @@ import pytest
 
 from pegboard import AllowOnce
 from pegboard.core.text import escape_invisible
-from pegboard.files.names import as_text, from_text
+from pegboard.files.roots import as_text, from_text
 from tests.cases.kit import door, tree
 from tests.ledger import owes
 

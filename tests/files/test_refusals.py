@@ -8,7 +8,7 @@ import os
 import pytest
 
 from pegboard.core.errors import ToolError
-from pegboard.files.names import from_os_error, no_regular_file
+from pegboard.files.roots import from_os_error, no_regular_file
 from pegboard.files.workspace import ReadState
 from tests.ledger import owes
 

@@ -15,9 +15,15 @@ from pegboard.core.effects import Change, ChangeSet, Effect
 from pegboard.core.errors import Conflict, InvalidArguments, PermissionDenied, TooLarge, Unsupported
 from pegboard.files.jail import Jail, PlannedPath
 from pegboard.files.journal import HASH_APART_BYTES, sha256
-from pegboard.files.names import from_os_error, no_regular_file, shown
 from pegboard.files.openat import READ_FLAGS
-from pegboard.files.roots import check_new, check_replaceable, hard_link_warning
+from pegboard.files.roots import (
+    check_new,
+    check_replaceable,
+    from_os_error,
+    hard_link_warning,
+    no_regular_file,
+    shown,
+)
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from pegboard.textedit import diff
 

@@ -27,9 +27,8 @@ from pegboard.files.journal import (
     no_checkpoint,
     sha256,
 )
-from pegboard.files.names import from_os_error, shown
 from pegboard.files.openat import FOLDER_FLAGS
-from pegboard.files.roots import Access
+from pegboard.files.roots import Access, from_os_error, shown
 from pegboard.files.staging import (
     StagedFile,
     SyncBatch,

@@ -14,31 +14,29 @@ from typing import Final, cast
 
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, ToolError, format_value
 from pegboard.core.policy.patterns import wildmatch
-from pegboard.files.names import (
+from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
+from pegboard.files.roots import (
     PROTECTED,
+    Access,
+    AccessRules,
+    Deny,
     ProtectedNames,
+    Roots,
     as_text,
     case_variant,
+    check_new,
     check_new_name,
     check_path,
+    check_replaceable,
     from_os_error,
+    hard_link_warning,
     is_folder,
+    is_link,
+    leaves,
     no_regular_file,
     outside_workspace,
     path_text,
     shown,
-)
-from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
-from pegboard.files.roots import (
-    Access,
-    AccessRules,
-    Deny,
-    Roots,
-    check_new,
-    check_replaceable,
-    hard_link_warning,
-    is_link,
-    leaves,
 )
 from pegboard.files.staging import place, stage
 

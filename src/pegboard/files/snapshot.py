@@ -18,8 +18,8 @@ from pegboard.core.effects import Change, ChangeSet
 from pegboard.core.errors import NotFound
 from pegboard.files.changes import unified
 from pegboard.files.journal import ChangeOrigin, FileRecord, Journal, JournalEntry, sha256
-from pegboard.files.names import shown
 from pegboard.files.openat import FOLDER_FLAGS, READ_FLAGS
+from pegboard.files.roots import shown
 
 
 @dataclass(slots=True)

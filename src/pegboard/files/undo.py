@@ -23,7 +23,7 @@ from pegboard.files.journal import (
     no_checkpoint,
     sha256,
 )
-from pegboard.files.names import shown
+from pegboard.files.roots import shown
 from pegboard.textedit.diff import merge3
 
 

@@ -19,9 +19,8 @@ from pegboard.files.changes import CachedContent, propose, refuse_undeclared, un
 from pegboard.files.commit import commit, recover
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail, read_descriptor
 from pegboard.files.journal import ChangeOrigin, Checkpoint, Journal, JournalEntry, no_checkpoint, sha256
-from pegboard.files.names import PROTECTED, as_text, shown
 from pegboard.files.openat import Opener
-from pegboard.files.roots import Access, hard_link_note
+from pegboard.files.roots import PROTECTED, Access, as_text, hard_link_note, shown
 from pegboard.files.undo import UndoReport, UndoTarget, undo
 from pegboard.ports.files import (
     DirectoryListing,
