@@ -12,8 +12,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pegboard.process import child
-from pegboard.process.child import Child, Spawn, Streams, run_small
+from pegboard.process.child import (
+    Child,
+    Spawn,
+    Streams,
+    descendants,
+    find_marked,
+    group_runs,
+    is_zombie,
+    kill_group,
+    run_small,
+)
 from pegboard.process.output import HeadTailBuffer
 from tests.ledger import owes
 from tests.waiting import soon
@@ -99,18 +108,18 @@ async def test_a_child_that_holds_the_output_is_seen_and_can_be_left() -> None:
 @owes("D-60", "K-47", "exec-04")
 async def test_killing_reaches_children_in_their_own_session() -> None:
     async with started("setsid sleep 61 & setsid setsid sleep 61 & sleep 61") as (child, _, _err):
-        await soon(lambda: len(child.find_marked(child.mark)) >= 4, "four processes run")
+        await soon(lambda: len(find_marked(child.mark)) >= 4, "four processes run")
 
         await child.kill()
 
         assert child.gone.is_set()
-        await soon(lambda: not child.find_marked(child.mark), "none is left", within_s=5)
+        await soon(lambda: not find_marked(child.mark), "none is left", within_s=5)
 
 
 async def test_descendants_are_found_without_a_mark() -> None:
     async with started("env -i /bin/sleep 62 & wait") as (child, _, _err):
-        await soon(lambda: any(_is_sleep(pid) for pid in child.descendants(child.pid)), "the sleep runs")
-        found = child.descendants(child.pid)
+        await soon(lambda: any(_is_sleep(pid) for pid in descendants(child.pid)), "the sleep runs")
+        found = descendants(child.pid)
 
         await child.kill()
 
@@ -170,7 +179,7 @@ async def test_ended_and_killed_children_leave_no_descriptor_and_no_zombie() -> 
     await _round(60)
 
     assert descriptors() == before
-    assert not [pid for pid in child.descendants(os.getpid()) if child.is_zombie(pid)]
+    assert not [pid for pid in descendants(os.getpid()) if is_zombie(pid)]
 
 
 async def _round(count: int) -> None:
@@ -194,7 +203,7 @@ async def test_a_cancelled_start_leaves_no_child() -> None:
     with pytest.raises(asyncio.CancelledError):
         await start
 
-    await soon(lambda: not child.find_marked(mark), "none is left", within_s=5)
+    await soon(lambda: not find_marked(mark), "none is left", within_s=5)
 
 
 async def test_a_status_line_ends_the_command_before_its_process() -> None:
@@ -223,14 +232,14 @@ async def test_run_small_gives_status_and_output_and_ends_what_hangs() -> None:
 
 async def test_a_group_of_which_only_the_dead_are_left_runs_no_more() -> None:
     async with started("sleep 60 & sleep 60") as (child, _, _err):
-        assert child.group_runs(child.pid)
+        assert group_runs(child.pid)
     orphan = subprocess.Popen(["true"], process_group=0)
     try:
         # Ended and not reaped: what a container without an init leaves of every orphan.
         os.waitid(os.P_PID, orphan.pid, os.WEXITED | os.WNOWAIT)
 
-        assert child.kill_group(orphan.pid, 0)
-        assert not child.group_runs(orphan.pid)
+        assert kill_group(orphan.pid, 0)
+        assert not group_runs(orphan.pid)
     finally:
         orphan.wait()
-    assert not child.group_runs(orphan.pid)
+    assert not group_runs(orphan.pid)

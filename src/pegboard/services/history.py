@@ -6,19 +6,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, S
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event
 from pegboard.ports.store import Bodies, Record, StoreError
-from pegboard.runtime.session import Backing, Session, open_session
 from pegboard.store.chain import Chain, Fault, verify
 from pegboard.store.encoding import Redact
 from pegboard.store.leases import Leases
 from pegboard.store.log import Log, active_s, history, iter_history
 from pegboard.store.runs import RunList, RunRow
 from pegboard.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from pegboard.runtime.session import Session
 
 ONE_CALLS: Final = frozenset({"cli", "mcp"})
 """Agents of runs that are single calls: no model's turn follows, so none is resumed."""
@@ -151,6 +153,9 @@ class History:
         self, session: str, *, run: str = "", wait_s: float = WAIT_S
     ) -> AbstractAsyncContextManager[Session]:
         """See `pegboard.runtime.session.open_session`."""
+        # A single call opens no session, and loads none of the runtime.
+        from pegboard.runtime.session import Backing, open_session
+
         backing = Backing(store=self.store, chain=self._chain, redact=self._redact)
         return open_session(backing, session, run=run, wait_s=wait_s)
 
