@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event
 from pegboard.ports.store import Bodies, Record, StoreError
-from pegboard.runtime.session import Backing, Session, open_session
 from pegboard.store.chain import Chain, Fault, verify
 from pegboard.store.encoding import Redact
 from pegboard.store.leases import Leases
 from pegboard.store.log import Log, active_s, history, iter_history
 from pegboard.store.runs import RunList, RunRow
 from pegboard.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from pegboard.runtime.session import Session
 
 ONE_CALLS: Final = frozenset({"cli", "mcp"})
 """Agents of runs that are single calls: no model's turn follows, so none is resumed."""
@@ -147,12 +149,18 @@ class History:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def open_session(
+    @asynccontextmanager
+    async def open_session(
         self, session: str, *, run: str = "", wait_s: float = WAIT_S
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AsyncGenerator[Session]:
         """See `pegboard.runtime.session.open_session`."""
+        # Not at the top: a single call loads no part of an agent.
+        from pegboard.runtime.session import Backing, open_session
+
+        await self.store.connect()  # Before a key is made for what could not be kept.
         backing = Backing(store=self.store, chain=self._chain, redact=self._redact)
-        return open_session(backing, session, run=run, wait_s=wait_s)
+        async with open_session(backing, session, run=run, wait_s=wait_s) as opened:
+            yield opened
 
     @asynccontextmanager
     async def log(self, session: str, *, run: str = "") -> AsyncGenerator[Log]:
