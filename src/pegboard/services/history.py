@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -149,15 +149,18 @@ class History:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def open_session(
+    @asynccontextmanager
+    async def open_session(
         self, session: str, *, run: str = "", wait_s: float = WAIT_S
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AsyncGenerator[Session]:
         """See `pegboard.runtime.session.open_session`."""
-        # A single call opens no session, and loads none of the runtime.
+        # Not at the top: a single call loads no part of an agent.
         from pegboard.runtime.session import Backing, open_session
 
+        await self.store.connect()  # Before a key is made for what could not be kept.
         backing = Backing(store=self.store, chain=self._chain, redact=self._redact)
-        return open_session(backing, session, run=run, wait_s=wait_s)
+        async with open_session(backing, session, run=run, wait_s=wait_s) as opened:
+            yield opened
 
     @asynccontextmanager
     async def log(self, session: str, *, run: str = "") -> AsyncGenerator[Log]:
