@@ -86,7 +86,7 @@ class ToolRegistry:
         self._tools[made.name] = made if isinstance(tool, type) else tool
 
     def unregister(self, name: str) -> None:
-        """Take a tool out; a missing one is no error."""
+        """Take a tool out; a missing one is ignored."""
         self._tools.pop(name, None)
         self._made.pop(name, None)
 
