@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import ConfigError
-from pegboard.ports.store import Store
+from pegboard.ports.store import Put, Store
 from pegboard.store import open_store
 from pegboard.store.leases import Leases, Owner, is_alive, this_process
+from pegboard.store.memory import MemoryStore
 
 OTHER = Owner(machine="elsewhere", boot="b", namespace="n", pid=7, started="1")
 
@@ -33,6 +34,20 @@ class Ticking:
     def monotonic(self) -> float:
         self.at += 10.0
         return self.at
+
+
+class Slow(MemoryStore):
+    """A store whose every write takes two turns of the event loop: one before it is there, one after."""
+
+    async def put(self, *puts: Put) -> tuple[int, ...]:
+        # As with a database's thread: what was handed over is written, whether its caller still waits or not.
+        return await asyncio.shield(asyncio.ensure_future(self._later(*puts)))
+
+    async def _later(self, *puts: Put) -> tuple[int, ...]:
+        await asyncio.sleep(0)
+        versions = await super().put(*puts)
+        await asyncio.sleep(0)
+        return versions
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -107,6 +122,26 @@ async def test_of_many_takers_at_once_one_gets_it(store: Store) -> None:
     [held] = [one for one in got if not isinstance(one, BaseException)]
     assert all(isinstance(one, ConfigError) for one in got if one is not held)
     await held.release()
+
+
+async def test_a_taker_cancelled_at_any_point_leaves_no_lease_behind() -> None:
+    store = Slow()
+
+    async def hold() -> None:
+        await (await Leases(store).acquire("s")).release()
+
+    cancelled = 0
+    for turns in range(40):
+        work = asyncio.ensure_future(hold())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        work.cancel()
+        try:
+            await work
+        except asyncio.CancelledError:
+            cancelled += 1
+        assert await Leases(store).holder("s") is None, turns
+    assert 5 < cancelled < 40
 
 
 def test_a_process_is_told_from_a_later_one_with_its_number() -> None:

@@ -100,6 +100,7 @@ class Agent:
         self._store = store
         self._wait_s = wait_s
         self._backing: Backing | None = None
+        self._opening = asyncio.Lock()
         self._known: dict[str, list[Event]] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
@@ -372,11 +373,12 @@ class Agent:
             return finished
 
     async def _open_backing(self) -> Backing:
-        if self._backing is None:
-            from pegboard.app.backing import open_backing
+        async with self._opening:
+            if self._backing is None:
+                from pegboard.app.backing import open_backing
 
-            self._backing = await open_backing(self._store)
-        return self._backing
+                self._backing = await open_backing(self._store)
+            return self._backing
 
     def _session_in_memory(self, run: str) -> str | None:
         for session, events in self._talks.items():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Clock, SystemClock
@@ -23,6 +23,8 @@ STALE_S: Final = 30.0
 _LOOK_S: Final = 0.1
 
 _TABLE: Final = "leases"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +74,14 @@ class Lease:
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
     async def release(self, *, last: bool = False) -> None:
-        """Let go, so that another can have it at once.
+        """Let go, so that another can have it at once, even if the caller is cancelled meanwhile.
 
         Args:
             last: nobody takes the key again, so its row goes too.
         """
+        await _finish(asyncio.ensure_future(self._release(last)))
+
+    async def _release(self, last: bool) -> None:
         async with self._writing:
             self._task.cancel()
             if not self.lost:
@@ -148,8 +153,16 @@ class Leases:
             alive = owner is not None and self._alive(owner)
             if owner is None or alive is False or now - seen[1] >= STALE_S:
                 held = _Held(owner=self._owner, turn=0 if row is None else row.turn + 1)
-                with suppress(Conflict):
-                    return Lease(self, key, held, await self.write(key, held, version))
+                taking = asyncio.ensure_future(self._take(key, held, version))
+                try:
+                    lease = await _finish(taking)
+                except asyncio.CancelledError:
+                    # The row may be written by now: nobody else would ever release it.
+                    if taking.exception() is None and (written := taking.result()):
+                        await written.release()
+                    raise
+                if lease is not None:
+                    return lease
                 continue
             if now >= end and (alive or renewed):
                 raise ConfigError(
@@ -157,6 +170,12 @@ class Leases:
                     "another session"
                 )
             await asyncio.sleep(_LOOK_S)
+
+    async def _take(self, key: str, held: _Held, version: int) -> Lease | None:
+        """The lease, None if another process was faster."""
+        with suppress(Conflict):
+            return Lease(self, key, held, await self.write(key, held, version))
+        return None
 
     async def holder(self, key: str) -> Owner | None:
         """Who holds a lease now, None if nobody does or its process has ended."""
@@ -176,6 +195,19 @@ class Leases:
             else self._table.put_of(key, held, expected=expected)
         )
         return (await self._store.put(put))[0]
+
+
+async def _finish(work: asyncio.Future[T]) -> T:
+    """The result of a task that runs to its end even if its caller is cancelled; the cancellation is raised then."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return work.result()
 
 
 def this_process() -> Owner:
