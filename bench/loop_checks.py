@@ -24,7 +24,7 @@ from pegboard.core.events import MemoryRecorder, TextPiece
 from pegboard.core.transcript import AssistantMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.model import TextDelta, TurnEnd
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.fold import fold
 from pegboard.store import Store, open_store
 from pegboard.store.chain import Chain
 from pegboard.store.encoding import encode

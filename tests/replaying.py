@@ -35,9 +35,9 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def again(events: list[Event], agent: Any = None) -> None:
     """The last run of some events, replayed and validated; its calls are planned and decided again."""
+    from pegboard.runtime.fold import fold, interrupted_results
     from pegboard.runtime.replanning import Replanner
     from pegboard.runtime.replay import replay
-    from pegboard.runtime.transcripts import fold, interrupted_results
     from tests.runtime.transcripts import valid
 
     stored = [event_from_dict(event_to_dict(e)) for e in events]

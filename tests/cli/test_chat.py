@@ -17,7 +17,7 @@ import pytest
 
 from pegboard.core.transcript import UserMessage
 from pegboard.dialects import dialect
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.fold import fold
 from pegboard.store.log import decode_events
 from tests.ledger import owes
 from tests.runtime.transcripts import valid

@@ -18,7 +18,7 @@ from pegboard.cli.options import Options
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import ContextCompacted
 from pegboard.dialects import dialect
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.fold import fold
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
 

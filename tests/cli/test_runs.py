@@ -24,7 +24,7 @@ from pegboard.cli.usage import usage
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.events import Notice, RunStarted
 from pegboard.dialects import dialect
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.fold import fold
 from pegboard.services.history import History
 from pegboard.store.leases import Leases
 from pegboard.store.runs import RunRow

@@ -11,8 +11,8 @@ from pegboard.core.errors import BuildError
 from pegboard.core.events import CallFinished, CallStarted, Event, PermissionRequested, RunFinished
 from pegboard.core.policy.approval import AllowOnce, Approved, DenyAll, Refused, SuspendAll, Waiting
 from pegboard.models import ScriptedModel
+from pegboard.runtime.fold import fold
 from pegboard.runtime.replay import replay
-from pegboard.runtime.transcripts import fold
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
 

@@ -18,9 +18,9 @@ from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.runtime.compaction import NOTE, ContextOverflow, Window, compact
+from pegboard.runtime.fold import fold
 from pegboard.runtime.shorten import shorten_call, shorten_calls, shorten_text
 from pegboard.runtime.tokens import message_tokens, text_tokens, toolkit_tokens
-from pegboard.runtime.transcripts import fold
 from tests.ledger import owes
 from tests.runtime.transcripts import picture, talk, valid
 

@@ -28,8 +28,8 @@ from pegboard.core.events import (
 )
 from pegboard.core.result import ToolResult
 from pegboard.dialects import dialect
+from pegboard.runtime.fold import fold
 from pegboard.runtime.replay import replay
-from pegboard.runtime.transcripts import fold
 from pegboard.store.chain import verify
 from pegboard.store.log import decode_events
 from tests.ledger import owes

@@ -22,9 +22,9 @@ from pegboard.core.events import CallFinished, Event, PermissionRequested, RunFi
 from pegboard.core.policy.approval import Approved, Refused, SuspendAll
 from pegboard.core.secrets.redact import Redactor
 from pegboard.models import ScriptedModel
+from pegboard.runtime.fold import fold
 from pegboard.runtime.replay import Divergence, replay, text_of_event
 from pegboard.runtime.replay_live import behaviour, replay_live
-from pegboard.runtime.transcripts import fold
 from pegboard.services.run_files import export_pytest
 from tests.ledger import owes
 

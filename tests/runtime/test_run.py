@@ -31,8 +31,8 @@ from pegboard.core.result import Notes, ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Thinking, Usage, UserMessage
 from pegboard.dialects import dialect
 from pegboard.models import ScriptedModel
-from pegboard.runtime.run import Loop, RunState
-from pegboard.runtime.transcripts import fold
+from pegboard.runtime.fold import fold
+from pegboard.runtime.loop import Loop, RunState
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
 

@@ -29,9 +29,8 @@ from pegboard.core.policy.approval import AllowOnce, Approved, SuspendAll
 from pegboard.core.transcript import AssistantMessage, UserMessage
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import Record
+from pegboard.runtime.fold import fold, split_calls, user_messages
 from pegboard.runtime.replay import replay
-from pegboard.runtime.taking_up import split_calls
-from pegboard.runtime.transcripts import fold, user_messages
 from pegboard.store.log import active_s
 from tests.ledger import owes
 

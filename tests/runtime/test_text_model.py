@@ -50,7 +50,7 @@ async def test_a_model_that_only_writes_text_calls_tools_all_the_same(form: str,
     assert kinds == [UserMessage, AssistantMessage, UserMessage]
     assert written in second.messages[1].text  # pyright: ignore
     assert "3" in second.messages[2].text  # pyright: ignore
-    from pegboard.runtime.transcripts import fold
+    from pegboard.runtime.fold import fold
 
     valid(fold(agent.session("s")).messages)
 

@@ -17,7 +17,7 @@ from pegboard.core.effects import PURE
 from pegboard.core.events import Event, Notice, RunFinished
 from pegboard.core.result import ToolResult
 from pegboard.models import ScriptedModel
-from pegboard.runtime.transcripts import fold, interrupted_results
+from pegboard.runtime.fold import fold, interrupted_results
 from pegboard.store.chain import Chain, verify
 from pegboard.store.log import DAMAGED, Log, decode_events
 from tests.ledger import owes

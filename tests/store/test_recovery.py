@@ -19,7 +19,7 @@ from pegboard.core.effects import PURE
 from pegboard.core.events import Notice, RunStarted
 from pegboard.models import ScriptedModel
 from pegboard.ports.store import StoreError
-from pegboard.runtime.transcripts import fold, interrupted_results
+from pegboard.runtime.fold import fold, interrupted_results
 from pegboard.store.chain import Chain, NewRecord, verify
 from pegboard.store.encoding import encode
 from pegboard.store.log import DAMAGED, Log

@@ -295,7 +295,9 @@ class Agent:
             await self._model.aclose()
         await self.executor.aclose()
         if self._backing is not None:
-            await self._backing.store.close()
+            from pegboard.app.backing import close_store
+
+            await close_store(self._backing.store)
             self._backing = None
 
     def model(self) -> Any:
@@ -390,10 +392,10 @@ class Agent:
         self, task: str, tee: Tee, session: str | None, run: str | None, given: _ResumeInput | None
     ) -> RunFinished:
         from pegboard.runtime.answers import AnsweredApprover
+        from pegboard.runtime.fold import fold, user_messages
+        from pegboard.runtime.loop import Loop, RunState
         from pegboard.runtime.output import OutputReader
-        from pegboard.runtime.run import Loop, RunState
         from pegboard.runtime.telemetry import telemetry
-        from pegboard.runtime.transcripts import fold, user_messages
 
         model = self.model()
         await self.executor.refresh_tools()

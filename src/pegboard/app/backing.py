@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pegboard.config.environment import secrets_of
 from pegboard.config.paths import Paths, this_environment
 from pegboard.core.secrets.redact import Redactor
+from pegboard.ports.store import Store
 from pegboard.runtime.session import Backing
-from pegboard.store import open_store
+from pegboard.store import STORES, open_store
 from pegboard.store.chain import Chain
+from pegboard.store.sqlite import SqliteStore
+
+
+@dataclass(slots=True, eq=False)
+class _Shared:
+    store: SqliteStore
+    users: int = 0
+
+
+_LOCK: Final = threading.Lock()
+_SHARED: Final[dict[tuple[int, Path], _Shared]] = {}
+"""The open SQLite files of this process (a fork has its own): an agent for each request must not open one each."""
 
 
 async def open_backing(where: str | Path | None, paths: Paths | None = None) -> Backing:
-    """Open a store for sessions.
+    """Open a store for sessions, or share the one that another agent of this process has open.
 
     Args:
         where: `sqlite:PATH` or a path; None = the command line's history, so that `pegboard runs` lists what is
@@ -25,8 +42,38 @@ async def open_backing(where: str | Path | None, paths: Paths | None = None) -> 
     """
     paths = paths or Paths.of()
     redact = Redactor(secrets_of(this_environment())).redact
-    if where is None:
-        store = await open_store(paths.state / "history.sqlite")
-        return Backing(store=store, chain=Chain(key=paths.key(), heads=paths.config / "heads"), redact=redact)
+    history = paths.state / "history.sqlite"
+    store = await _open(where or history)
     # The last records of another store are not noted beside this machine's: two stores may have a session of one name.
-    return Backing(store=await open_store(where), chain=Chain(key=paths.key()), redact=redact)
+    heads = paths.config / "heads" if where is None else None
+    return Backing(store=store, chain=Chain(key=paths.key(), heads=heads), redact=redact)
+
+
+async def close_store(store: Store) -> None:
+    """Close a backing's store when its last user lets go."""
+    with _LOCK:
+        key, shared = next(((k, s) for k, s in _SHARED.items() if s.store is store), (None, None))
+        if key is not None and shared is not None:
+            shared.users -= 1
+            if shared.users:
+                return
+            del _SHARED[key]
+    await store.close()
+
+
+async def _open(where: str | Path) -> Store:
+    kind, colon, place = str(where).partition(":")
+    if isinstance(where, str) and (colon or kind in STORES) and kind != "sqlite":
+        return await open_store(where)
+    path = Path(place if isinstance(where, str) and colon else where).expanduser().absolute()
+    with _LOCK:
+        shared = _SHARED.get((os.getpid(), path))
+        if shared is None:
+            shared = _SHARED[os.getpid(), path] = _Shared(SqliteStore(path))
+        shared.users += 1
+    try:
+        await shared.store.connect()
+    except BaseException:
+        await close_store(shared.store)
+        raise
+    return shared.store

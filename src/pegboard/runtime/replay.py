@@ -24,11 +24,11 @@ from pegboard.core.events import (
 )
 from pegboard.core.limits import Limits
 from pegboard.runtime.compaction import Window
+from pegboard.runtime.fold import fold, user_messages
+from pegboard.runtime.loop import Loop, RunState
 from pegboard.runtime.recorded import RecordedAnswers, RecordedExecutor, RecordedInbox, RecordedModel
 from pegboard.runtime.replanning import Replanner
-from pegboard.runtime.run import Loop, RunState
 from pegboard.runtime.script import Divergence, RecordEnds, ReplayLog, text_of_event
-from pegboard.runtime.transcripts import fold, user_messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

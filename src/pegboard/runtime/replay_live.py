@@ -27,10 +27,10 @@ from pegboard.core.result import ToolResult
 from pegboard.core.schema.numerals import comparable
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.model import Model
+from pegboard.runtime.fold import History, fold
+from pegboard.runtime.loop import Loop, RunState
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay, split
-from pegboard.runtime.run import Loop, RunState
-from pegboard.runtime.transcripts import History, fold
 from pegboard.store.encoding import Redact
 
 

@@ -26,9 +26,9 @@ from pegboard.core.events import (
 )
 from pegboard.core.secrets.clip import clip
 from pegboard.runtime.budget import WALL
-from pegboard.runtime.ending import MISFIT_NOTE
+from pegboard.runtime.fold import IMPORTED
+from pegboard.runtime.loop import MISFIT_NOTE
 from pegboard.runtime.replanning import Replanner, results_in
-from pegboard.runtime.transcripts import IMPORTED
 
 CALL_EVENTS: Final = (CallStarted, CallFinished, PermissionRequested)
 """Events of which a call leaves any number."""

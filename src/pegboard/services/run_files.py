@@ -32,8 +32,8 @@ from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
 from pegboard.core.result import SOURCE
 from pegboard.core.secrets.clip import clip
 from pegboard.core.secrets.redact import MARK, Redactor
+from pegboard.runtime.fold import IMPORTED
 from pegboard.runtime.replay import replay, split
-from pegboard.runtime.transcripts import IMPORTED
 from pegboard.services.history import History
 from pegboard.store.log import UNREADABLE
 

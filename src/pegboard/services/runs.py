@@ -15,10 +15,10 @@ from pegboard.core.events import Event, RunStarted
 from pegboard.core.policy.approval import DenyAll
 from pegboard.core.policy.policy import MODES
 from pegboard.runtime.availability import Availability
+from pegboard.runtime.fold import IMPORTED, fold
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import replay, split
 from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
-from pegboard.runtime.transcripts import IMPORTED, fold
 from pegboard.services.approvals import Approvals, PendingCall
 from pegboard.services.history import ONE_CALLS, History
 from pegboard.services.redaction import RedactingApprover

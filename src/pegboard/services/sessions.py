@@ -10,8 +10,8 @@ from pegboard.config.models import AcceptedServers
 from pegboard.core.events import ContextCompacted, Event
 from pegboard.ports.model import Model
 from pegboard.runtime.compaction import compact
+from pegboard.runtime.fold import fold
 from pegboard.runtime.tokens import message_tokens
-from pegboard.runtime.transcripts import fold
 from pegboard.services.history import History
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.store.log import Log

@@ -10,7 +10,7 @@ from pegboard.core.errors import Interrupted
 from pegboard.core.events import CallFinished, Event, ModelReplied, Recorder
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.transcript import AssistantMessage
-from pegboard.runtime.transcripts import History
+from pegboard.runtime.fold import History
 
 E = TypeVar("E", bound=Event)
 
