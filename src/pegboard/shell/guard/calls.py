@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -62,6 +63,46 @@ class ProgramCall:
         """The operand is a file that is created or changed."""
         if word.text and word.text != "-":
             self.found.write(word.text, self.cwd, glob=word.glob)
+
+    def place(
+        self,
+        sources: list[Word],
+        target: Word,
+        *,
+        folder: bool | None = None,
+        itself: bool = False,
+        parents: bool = False,
+    ) -> None:
+        """Sources are put into the folder `target` under their names, or one of them becomes `target`.
+
+        Args:
+            sources: of files and trees; of a tree the protected files in it count too.
+            target: what the command names as the place.
+            folder: whether `target` is a folder; None = as the disk and the spelling say.
+            itself: a tree becomes the target rather than going into it.
+            parents: the folders in front of a source's name come along.
+        """
+        places = self.found.places
+        if folder is None:
+            named = posixpath.basename(target.text) in ("", ".", "..")
+            folder = not itself and (
+                len(sources) > 1 or parents or named or places.is_folder(target.text, self.cwd)
+            )
+        whole = not folder or places.resolve(target.text, self.cwd).kind not in _OWN
+        for source in sources:
+            name = posixpath.basename(source.text.rstrip("/"))
+            # `tpl/.` stands for what is in tpl.
+            if not folder or name in (".", "..") or HOLE in name:
+                put, whole = target.text, True
+            else:
+                put = posixpath.join(target.text, source.text if parents else name)
+                self.found.write(put, self.cwd, glob=source.glob)
+            for below in places.protected_below(source.text, self.cwd, glob=source.glob):
+                self.found.write(
+                    posixpath.join(posixpath.dirname(put) if source.glob else put, below), self.cwd
+                )
+        if whole:
+            self.write(target)
 
     def delete(self, word: Word, *, recursive: bool = False) -> None:
         """The operand is removed."""
@@ -127,6 +168,9 @@ class ProgramCall:
     def named(self, name: str, args: list[Word]) -> ProgramCall:
         """A call of another program in the same place."""
         return replace(self, name=name, args=args)
+
+
+_OWN: Final = (PathZone.INSIDE, PathZone.WORKSPACE)
 
 
 Rule = Callable[[ProgramCall], bool]
@@ -460,6 +504,11 @@ class Option:
     value: Word | None
 
 
+_HISTORIC: Final = re.compile(r"[-+]\d+[A-Za-z]*$")
+"""`head -50`, `tail +5`, `zip -9r`: a count is an option, and no letter behind it has a value."""
+_READS: Final = ("read", "pattern-read", "read-write")
+
+
 def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], list[Word]]:
     """Split arguments into options and operands, permuting as GNU getopt does."""
     options: list[Option] = []
@@ -469,7 +518,11 @@ def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], lis
         text = word.text
         if text == "--":
             operands.extend(rest)
-        elif len(text) < 2 or text[0] != "-" or (text[1].isdigit() and not program.takes.isdigit()):
+        elif _HISTORIC.match(text) and (
+            text[1] not in program.takes if text[0] == "-" else program.operands in _READS
+        ):
+            options.extend(Option(f"-{letter}", None) for letter in text[1:])
+        elif len(text) < 2 or text[0] != "-":
             operands.append(word)
         elif text.startswith("--") or program.single_dash:
             name, equals, value = text.partition("=")

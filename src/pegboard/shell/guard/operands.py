@@ -7,13 +7,20 @@ import os
 import posixpath
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from glob import iglob
+from itertools import islice
 from typing import Final
 
 HOLE: Final = "\x00"
 """Stands in a word for a piece whose value is not known before the command runs."""
+
+
+_MOST_NAMES: Final = 2_000
+"""Names of a tree that are looked at on the disk."""
 
 
 class PathZone(Enum):
@@ -85,6 +92,33 @@ class OperandResolver:
         if inside is not None:
             return inside
         return self._outside(real, glob, absolute and ".." not in text)
+
+    def on_disk(self, text: str, cwd: str | None) -> str | None:
+        """The absolute path of an operand that is known, None otherwise."""
+        if HOLE in text or (cwd is None and text[:1] not in ("/", "~")):
+            return None
+        return posixpath.join(cwd or "/", self._tilde(text, cwd) if text.startswith("~") else text)
+
+    def is_folder(self, text: str, cwd: str | None) -> bool:
+        """Whether an operand names a folder that is there now."""
+        path = self.on_disk(text, cwd)
+        return path is not None and os.path.isdir(path)
+
+    def protected_below(self, text: str, cwd: str | None, *, glob: bool = False) -> list[str]:
+        """Protected names in a tree, relative to it; with `glob` in what fits the pattern, from its folder on."""
+        path = self.on_disk(text, cwd)
+        if path is None:
+            return []
+        start = posixpath.dirname(path) if glob else path
+        trees = iglob(path) if glob else (path,)
+        made = (
+            posixpath.join(at, name)
+            for tree in trees
+            for at, folders, files in os.walk(tree)
+            for name in (*folders, *files)
+        )
+        found = (posixpath.relpath(name, start) for name in islice(made, _MOST_NAMES))
+        return outermost(name for name in found if is_protected(name))
 
     def _inside(self, real: str, glob: bool) -> Operand | None:
         if real == self.root:
@@ -169,6 +203,15 @@ class OperandResolver:
             if stat.S_ISLNK(mode):
                 return os.path.realpath(path) if follow else _real_parent(path)
         return path
+
+
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Paths without those below another of them."""
+    out: list[str] = []
+    for path in paths:
+        if not any(path == other or path.startswith(other + "/") for other in out):
+            out.append(path)
+    return out
 
 
 def _real_parent(path: str) -> str:
