@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
-from pegboard.shell.guard.operands import HOLE, Operand, OperandResolver, PathZone, fits_protected
+from pegboard.shell.guard.operands import (
+    HOLE,
+    Operand,
+    OperandResolver,
+    PathZone,
+    fits_protected,
+    is_repository,
+)
 from pegboard.shell.guard.words import StdinSource, Word
 
 PATH_LIKE: Final = re.compile(r"^(?:/|~|\.\.?(?:/|$))|/\.\.(?:/|$)")
@@ -409,6 +416,8 @@ class Findings:
             self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
         elif kind in (PathZone.WORKSPACE, PathZone.PROTECTED, PathZone.OUTSIDE, PathZone.UNKNOWN):
             self._path("delete", place, "ask", f"deletes {place.target}, {kind.value}")
+        elif is_repository(place.target) and (recursive or glob or not _LOCK.search(place.target)):
+            self._path("delete", place, "ask", f"deletes {place.target}, which belongs to a repository")
         elif place.target.split("/")[0] == "…":
             self._path("delete", place, "ask", "deletes what is not known before it runs")
         elif kind is not PathZone.HARMLESS:
@@ -439,6 +448,8 @@ def _changed(place: Operand, glob: bool) -> PathZone:
     return PathZone.PROTECTED if inside and glob and fits_protected(place.target) else place.kind
 
 
+_LOCK: Final = re.compile(r"\.lock$|/(?:COMMIT_EDITMSG|MERGE_MSG|gc\.(?:log|pid))$")
+"""Files that git leaves behind when it is stopped; removing them loses nothing."""
 _READ_ASKS: Final = frozenset(
     {PathZone.ABOVE, PathZone.SYSTEM, PathZone.DEVICE, PathZone.HOME, PathZone.OUTSIDE}
 )

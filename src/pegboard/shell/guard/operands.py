@@ -236,11 +236,22 @@ _PROTECTED_NAMES: Final = (".git", ".pegboard", ".envrc", ".vscode", ".mcp.json"
 
 
 def fits_protected(target: str) -> bool:
-    """Whether a pattern at the top names a protected file; bash's `*` leaves out names with a dot in front."""
-    head = target.partition("/")[0]
-    return head[:1] in (".", "p") and any(
-        fnmatch.fnmatchcase(name, head.replace("[^", "[!")) for name in _PROTECTED_NAMES
+    """Whether a pattern names a protected file; bash's `*` leaves out names with a dot in front."""
+    parts = target.split("/")
+    return any(
+        fnmatch.fnmatchcase(name, part.replace("[^", "[!"))
+        for at, part in enumerate(parts)
+        if part[:1] == "." or (part[:1] == "p" and at == 0)
+        for name in _PROTECTED_NAMES
     )
+
+
+_REPOSITORY: Final = re.compile(r"(?:^|/)\.(?:git|hg|jj|svn|bzr|pijul)(?:/|$)", re.IGNORECASE)
+
+
+def is_repository(target: str) -> bool:
+    """Whether a path is a repository's own folder or lies in one."""
+    return _REPOSITORY.search(target) is not None
 
 
 _SECRET: Final = re.compile(
@@ -276,7 +287,7 @@ def is_secret(path: str, glob: bool = False) -> bool:
         return False
     name = posixpath.basename(path)
     # A bare `*` reads whole folders, which is no way to name a secret; `.e*` and `id_?sa` are.
-    if name[:1] in ("*", "?", "") or ("/" in path and "*" in posixpath.dirname(path)):
+    if name[:1] in ("*", "?", "") or "*" in posixpath.dirname(path).replace("**", ""):
         return False
     return any(fnmatch.fnmatchcase(secret, name) for secret in _SECRET_NAMES)
 
