@@ -510,7 +510,6 @@ DANGEROUS = [
     "echo ${x@P}",
     "printf -v 'a[$(id)]' x",
     "watch rm x",
-    "parallel rm ::: a b",
     "ls | parallel sh",
     "xargs sh -c 'rm $0' < x",
     "ls | xargs -I{} bash -c '{}'",
@@ -1003,6 +1002,8 @@ DANGEROUS = [
 ]
 
 BENIGN = [
+    # -- each of its inputs stands there, so that it is judged as `rm a b` is
+    "parallel rm ::: a b",
     # -- loopback with a path that is worked out
     "for i in {1..3}; do curl -s localhost:8080/$i; done",
     'curl -s "http://127.0.0.1:3000/items/$ID"',

@@ -281,6 +281,8 @@ def is_loopback(host: str) -> bool:
 
 
 _MAX_EFFECTS: Final = 400
+_MAX_SAME: Final = 16
+"""Effects back to which an equal one is looked for: what a loop repeats is said once."""
 _RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -349,6 +351,8 @@ class Findings:
         )  # fmt: skip
 
     def _add(self, effect: Effect) -> None:
+        if effect.kind == "exec" and effect in self.effects[-_MAX_SAME:]:
+            return
         if len(self.effects) < _MAX_EFFECTS:
             self.effects.append(effect)
         else:

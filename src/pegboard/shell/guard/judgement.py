@@ -219,7 +219,7 @@ class _Judge:
         )
         self.walk = walk
         root = tree.root_node
-        if b"=" in source or b"for " in source or b"select " in source:
+        if b"=" in source or b"${" in source or b"for " in source or b"select " in source:
             walk.collect(root)
         if root.has_error:
             self.problem("the command does not parse, so what it does is not known", False)

@@ -164,7 +164,7 @@ def xargs(call: ProgramCall) -> bool:
             )
         at += 2 if letter in _XARGS.takes and len(text) == 2 else 1
     inner = list(args[at:]) or [Word("echo", "echo")]
-    given = fed_words(call)
+    given = fed_words(call.stdin)
     if not mark:
         run_for_each(call, [*inner, *given])
     for value in given if mark else ():
@@ -193,9 +193,8 @@ def run_for_each(call: ProgramCall, inner: list[Word]) -> None:
             call.ask_unless_known(None, f"{call.name} runs {name} for each word that it is given")
 
 
-def fed_words(call: ProgramCall) -> list[Word]:
+def fed_words(source: StdinSource | None) -> list[Word]:
     """The words on standard input as far as they are known; else one word that stands for many."""
-    source = call.stdin
     if source is None:
         return [Word(HOLE, "words on standard input")]
     text = fed_text(source)
