@@ -178,7 +178,7 @@ class Find(Search):
         self.actions: list[Action] = []
         self.unknown = False
         self._args = args
-        self._at = at
+        self._at: int = at
         self._values: dict[str, list[str]] = {}
         self._expression = self._sequence()
         self._wanted = -1
