@@ -110,6 +110,15 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
     wiring.safeguards = _guards(config, redactor, store, spills, wiring.grants)
     wiring.provided.setdefault(Spills, spills)
     wiring.provided[KEEPER] = LazyArtifactSaver(wiring.provided, store)
+    required = {
+        port
+        for tool in assembly.toolkit
+        for name, port in tool.signature.inject.items()
+        if name not in tool.signature.optional_inject
+    }
+    if Processes not in required:
+        # A command moves to the background only where a tool of the kit can follow it there.
+        needs = needs - {Processes}
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
         if kind in needs:
             assembly.port(kind)

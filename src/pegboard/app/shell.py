@@ -91,7 +91,14 @@ def background_commands(assembly: Assembly) -> BackgroundCommands:
             listener(notice)
 
     commands = BackgroundCommands(assembly.port(Shell), on_end=on_end)
-    wiring.closers.append(commands.close)
+
+    async def close() -> list[str]:
+        return [
+            f"the background command {process.process_id} was still running and was ended: {process.command}"
+            for process in await commands.close()
+        ]
+
+    wiring.closers.append(close)
     return commands
 
 

@@ -222,10 +222,12 @@ class BackgroundCommands:
             self._jobs.pop(process_id, None)
         return job.process()
 
-    async def close(self) -> None:
-        """End everything; nothing can be started afterwards."""
+    async def close(self) -> tuple[Process, ...]:
+        """End everything; nothing can be started afterwards. Returns the commands that were still running."""
         self._closed = True
-        await asyncio.gather(*(self._end(job, "killed") for job in self._jobs.values()))
+        running = [job for job in self._jobs.values() if job.state == "running"]
+        await asyncio.gather(*(self._end(job, "killed") for job in running))
+        return tuple(job.process() for job in running)
 
     async def _begin(self, request: ExecRequest, terminal: bool, *, merged: bool) -> RunningCommand:
         held = -1

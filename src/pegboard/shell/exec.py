@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from pegboard.core.errors import InvalidArguments, NotFound, TooLarge, Unavailable
+from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, TooLarge, Unavailable
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
@@ -167,7 +167,12 @@ class CommandShell:
         self.adopter = adopter
 
     def inspect(self, command: str, *, working_dir: str | None = None) -> Inspection:
-        """What the command will do, as far as parsing can tell; runs nothing."""
+        """What the command will do, as far as parsing can tell; runs nothing.
+
+        Raises:
+            NotFound, OutsideWorkspace: see `run`; refused here, before anybody is asked.
+        """
+        self._folder(working_dir)
         if self._guard is None:
             self._guard = _own_guard(self._workspace)
         return self._guard(command, working_dir=working_dir)
@@ -188,6 +193,7 @@ class CommandShell:
 
         Raises:
             NotFound: there is no such working folder.
+            OutsideWorkspace: the sandbox does not hold the working folder.
             InvalidArguments: a variable may not be set, or the command holds a zero byte.
             TooLarge: the command is longer than the system lets a program be given.
             Unavailable: the command could not be started as confined as it must be.
@@ -395,6 +401,7 @@ class CommandShell:
 
         Raises:
             NotFound: it does not exist or is not a folder.
+            OutsideWorkspace: the sandbox does not hold it.
         """
         folder = self._workspace if wanted is None else self._workspace / wanted
         if not folder.is_dir():
@@ -402,7 +409,13 @@ class CommandShell:
                 f"working_dir {wanted or str(self._workspace)!r} does not exist",
                 hint="Pass a folder relative to the workspace, or omit working_dir.",
             )
-        return folder.resolve()
+        real = folder.resolve()
+        if not self._backend.reaches(real):
+            raise OutsideWorkspace(
+                f"working_dir {wanted!r} leads to {real}, which the sandbox does not hold",
+                hint="Use a folder of the workspace; the user can add others to allowed_dirs in the settings.",
+            )
+        return real
 
 
 def _own_guard(workspace: Path) -> Guard:

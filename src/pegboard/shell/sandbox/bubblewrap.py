@@ -75,6 +75,10 @@ class Bubblewrap:
         """Granted hosts are reached through the egress proxy."""
         return "filtered"
 
+    def reaches(self, folder: Path) -> bool:
+        """See Confinement."""
+        return self.confinement.reaches(folder)
+
     async def probe(self) -> str:
         """Run `true` with the whole profile, as whoever would run commands."""
         if shutil.which(self.program) is None:

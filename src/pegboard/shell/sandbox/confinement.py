@@ -35,6 +35,7 @@ PROTECTED: Final = (
 """Paths in the workspace that would make programs outside run what was written there."""
 
 DEFAULT_LIMITS: Final = ResourceLimits()
+_ALWAYS_THERE: Final = (Path("/"), Path("/tmp"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,11 @@ class Confinement:
     search_path: str = "/usr/local/bin:/usr/bin:/bin"
     identity: tuple[str, str] = ("", "")
     as_owner: bool = True
+
+    def reaches(self, folder: Path) -> bool:
+        """Whether a folder of the host (its real path) is there inside, at the same place."""
+        places = (self.workspace, *(bind.source for bind in self.binds), Path("/usr"))
+        return folder in _ALWAYS_THERE or any(place in (folder, *folder.parents) for place in places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +153,10 @@ class Backend(Protocol):
     @property
     def network(self) -> Network:
         """What granted hosts mean: filtered (they alone), closed (refused), open (nothing is held back)."""
+        ...
+
+    def reaches(self, folder: Path) -> bool:
+        """Whether a folder of the host (its real path) can be a command's working folder."""
         ...
 
     async def probe(self) -> str:

@@ -59,6 +59,10 @@ class Container:
         """A container has no network at all here."""
         return "closed"
 
+    def reaches(self, folder: Path) -> bool:
+        """See Confinement."""
+        return self.confinement.reaches(folder)
+
     async def probe(self) -> str:
         """Run `true` in a container."""
         if shutil.which(self.program) is None:
