@@ -17,7 +17,7 @@ from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, T
 from pegboard.ports.shell import ExecRequest
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges
 from pegboard.shell.exec import CommandShell
-from pegboard.shell.sandbox.confinement import Bind
+from pegboard.shell.sandbox.confinement import DEFAULT_LIMITS, Bind
 from tests.ledger import DATA, owes
 from tests.shell.kit import BACKENDS, allow, run, shell_in
 from tests.waiting import soon
@@ -301,6 +301,40 @@ async def test_a_folder_that_is_allowed_beside_the_workspace_can_be_the_working_
     outcome = await run(shell, "pwd", working_dir=str(beside / "sub"))
 
     assert outcome.stdout.strip() == str(beside / "sub")
+
+
+async def test_a_command_that_stops_itself_is_noticed_in_a_moment(shell: CommandShell) -> None:
+    before = time.monotonic()
+
+    outcome = await run(shell, "echo so far; kill -STOP $$; echo never")
+
+    assert time.monotonic() - before < 10
+    assert outcome.stdout == "so far\n"
+    assert outcome.exit_code > 128
+    assert not outcome.timed_out
+    assert any("stopped by a signal" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("signal", ["STOP", "KILL", "TERM"])
+async def test_no_signal_of_a_command_reaches_what_watches_it(tmp_path: Path, signal: str) -> None:
+    shell = await shell_in(tmp_path)
+
+    outcome = await run(shell, f"kill -{signal} $PPID; kill -{signal} 1; echo hi; exit 3")
+
+    assert (outcome.stdout, outcome.exit_code, outcome.timed_out) == ("hi\n", 3, False)
+
+
+async def test_what_is_not_a_place_for_files_takes_none(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+
+    outcome = await run(
+        shell,
+        "for at in /a /dev/a /run/a /var/a /etc/a /home/a; do echo x > $at; done; df -k --output=size /dev/shm /tmp",
+    )
+
+    assert outcome.stderr.count("Read-only file system") == 6
+    sizes = [int(line) for line in outcome.stdout.split()[1:]]
+    assert all(size <= DEFAULT_LIMITS.file_bytes // 1024 for size in sizes)
 
 
 @owes("exec-21")

@@ -18,10 +18,11 @@ from pegboard.ports.processes import Process, ProcessOutput, State
 from pegboard.ports.shell import ExecOutcome, ExecRequest
 from pegboard.ports.snapshot import Snapshot
 from pegboard.process.output import HeadTailBuffer, decode_output, joined, plain_text, trim_to_characters
-from pegboard.shell.exec import CommandShell, RunningCommand
+from pegboard.shell.exec import STOPPED_ITSELF, CommandShell, RunningCommand
 from pegboard.shell.pty import PASTE_END, PASTE_START, key_bytes, open_terminal
 
 _POLITE_S: Final = 3.0
+_STOPPED_S: Final = 0.25
 _ORDER: Final[dict[State, int]] = {"running": 0, "exited": 1, "killed": 1}
 _OPEN_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
 
@@ -276,6 +277,10 @@ class BackgroundCommands:
         try:
             async with asyncio.timeout(left):
                 await child.wait()
+                if await child.is_stopped(_STOPPED_S):
+                    job.running.notes.append(STOPPED_ITSELF)
+                    await self._end(job, "killed", watched=True)
+                    return
                 await child.wait_drained()
                 await child.wait_gone()
         except TimeoutError:

@@ -96,6 +96,7 @@ class RunningCommand:
 
 
 SHELL: Final = "/bin/bash"
+STOPPED_ITSELF: Final = "the command was stopped by a signal and would not have gone on: it was ended"
 # How long children may take to let go of the output once the command itself has ended.
 _LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
@@ -213,7 +214,9 @@ class CommandShell:
     ) -> ExecOutcome:
         """The outcome of a command that has ended (`in_time`) or is to be ended now."""
         if in_time and await self._lingers(running):
-            return await self._leave(running, snapshot)
+            if not await running.child.is_stopped(0.0):
+                return await self._leave(running, snapshot)
+            running.notes.append(STOPPED_ITSELF)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
         running.notes += new_git_settings(captured)

@@ -21,20 +21,22 @@ from pegboard.shell.sandbox.confinement import Confinement, Network, PreparedCom
 from pegboard.shell.sandbox.namespaces import PRIVATE_GIT, SharedNamespaces
 from pegboard.shell.sandbox.profile import SandboxProfile
 
-# Inside. Sets the limits, runs the command, tells its status at once and then stays for as long
-# as the command's own children do: the namespace ends with it. Bash's reports about a killed
-# command go nowhere; the command itself gets the real standard error.
+# Inside, as the first process, which no signal from inside stops or ends. Sets the limits, runs the
+# command, tells its status at once and then stays for as long as the command's own children do: the
+# namespace ends with it. With job control a command that stops itself has a status too. Bash's
+# reports about a killed command go nowhere; the command itself gets the real standard error.
 _INSIDE: Final = """\
 {check}
 exec {spare}>&2 2>/dev/null
 {ulimits}
+{job_control}
 "$@" 2>&{spare} {spare}>&- {status}>&-
 code=$?
 echo "$code" >&{status}
 exec {status}>&- {spare}>&- </dev/null >/dev/null
 set -- /proc/[0-9]*
-for pause in .01 .02 .05 .1; do [ $# -gt 2 ] && /bin/sleep $pause; set -- /proc/[0-9]*; done
-while [ $# -gt 2 ]; do /bin/sleep .3; set -- /proc/[0-9]*; done
+for pause in .01 .02 .05 .1; do [ $# -gt 1 ] && /bin/sleep $pause; set -- /proc/[0-9]*; done
+while [ $# -gt 1 ]; do /bin/sleep .3; set -- /proc/[0-9]*; done
 exit "$code"
 """
 # The mount goes away when somebody outside renames a file over it between our look and bwrap's.
@@ -106,7 +108,10 @@ class Bubblewrap:
             "network": True,
             "system calls": seccomp.supported(platform.machine()),
             "processes hidden": True,
-            "memory": True if counted else "each process alone, not all together (no control groups)",
+            "memory": True
+            if counted
+            else "not limited: no control group can be made here, so only the data of each "
+            "process is; files in memory (memfd, /tmp, /dev/shm) and many processes together are not",
             "process count": True
             if counted or not root
             else "not for root without control groups: use an ordinary user, or give cgroup access",
@@ -151,6 +156,8 @@ class Bubblewrap:
             arguments += git.submodule_binds(self._git(), submodules)
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
+            # Files there would be memory that no limit counts: bubblewrap makes both without a size.
+            arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
             arguments += ["--seccomp", str(fds.memory(filter_)), "--chdir", str(job.cwd)]
             if job.terminal is None:
                 arguments.append("--new-session")
@@ -194,6 +201,7 @@ class Bubblewrap:
             spare=spare,
             status=status,
             ulimits=self.confinement.limits.ulimits(processes=not root),
+            job_control="set -m" if job.terminal is None else ":",
             check=_CHECK.format(config=shlex.quote(str(copy.real))) if copy is not None and linked else ":",
         )
         # A new session inside takes the terminal; ^C then reaches the command and not bwrap.

@@ -22,7 +22,8 @@ HOME: Final = "/home/user"
 DEFAULT_IMAGE: Final = "nanobot-sandbox:latest"
 # The first process reaps orphans and takes no signals by default, so it is not the command itself.
 # `--init` would do, but podman finds its program only where a further package is installed.
-_INIT: Final = 'exec 9>&2 2>/dev/null; "$@" 2>&9 9>&-; exit $?'
+# With job control a command that stops itself has a status too; a terminal is the command's own.
+_INIT: Final = '[ -t 0 ] || set -m; exec 9>&2 2>/dev/null; "$@" 2>&9 9>&-; exit $?'
 _MOST_PROCESSES: Final = 32_768
 _KILL_S: Final = 20.0
 _CLIENT: Final = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT")
