@@ -250,19 +250,30 @@ class JournalSnapshots:
     def __init__(self, root: Path, journal: Journal) -> None:
         self._root = root
         self._journal = journal
+        self._said: set[tuple[str, str]] = set()
 
     async def take(self) -> Snapshot:
         """See Snapshots."""
         before = await asyncio.to_thread(TreeSnapshot.take, self._root, journal=self._journal)
-        return _JournalSnapshot(before, self._root, self._journal, _origin())
+        return _JournalSnapshot(before, self._root, self._journal, _origin(), self._said)
 
 
 class _JournalSnapshot:
-    def __init__(self, before: TreeSnapshot, root: Path, journal: Journal, origin: ChangeOrigin) -> None:
+    """`said`: the session and the name of each unwatched folder that a note has mentioned already."""
+
+    def __init__(
+        self,
+        before: TreeSnapshot,
+        root: Path,
+        journal: Journal,
+        origin: ChangeOrigin,
+        said: set[tuple[str, str]],
+    ) -> None:
         self._before = before
         self._root = root
         self._journal = journal
         self._origin = origin
+        self._said = said
 
     async def changes(self) -> SnapshotChanges:
         """See Snapshot."""
@@ -271,7 +282,13 @@ class _JournalSnapshot:
     def _changes(self) -> SnapshotChanges:
         diff = self._before.diff_after()
         diff.record(self._journal, self._root, self._origin)
-        return SnapshotChanges(changes=diff.changes, not_captured=diff.missed)
+        notes = list(diff.missed)
+        for path, sentence in diff.unwatched.items():
+            key = self._origin.session, path.rpartition("/")[2]
+            if key not in self._said:
+                self._said.add(key)
+                notes.append(sentence)
+        return SnapshotChanges(changes=diff.changes, not_captured=tuple(notes))
 
 
 def _origin() -> ChangeOrigin:
