@@ -22,7 +22,7 @@ from pegboard.core.events import DestinationTried
 from pegboard.core.policy.policy import Policy
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.files.journal import ChangeOrigin, Journal
-from pegboard.files.snapshot import TreeSnapshot
+from pegboard.files.snapshot import SnapshotLimits, TreeSnapshot
 from pegboard.net.destinations import Destination
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import Inspection, Shell
@@ -171,6 +171,7 @@ def choose_backend(
         identity=(settled.get("user.name", "").strip(), settled.get("user.email", "").strip()),
         limits=config.confinement.limits,
         binds=_binds(config, root),
+        kept_bytes=SnapshotLimits().max_file_bytes,
     )
     wanted = backend or (None if config.sandbox == "auto" else config.sandbox)
     settings = config.confinement

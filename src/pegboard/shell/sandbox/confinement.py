@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
-from pegboard.process.limits import ResourceLimits
+from pegboard.process.limits import MIB, ResourceLimits
 
 PROTECTED: Final = (
     ".git/hooks",
@@ -62,6 +62,7 @@ class Confinement:
         search_path: the host's PATH; interpreters found on it are bound read-only.
         identity: git's user name and e-mail, empty = none.
         as_owner: run as the workspace's owner where we may (root only).
+        kept_bytes: snapshots keep files of at most so many bytes; larger packs of git are read-only.
     """
 
     workspace: Path
@@ -74,6 +75,7 @@ class Confinement:
     search_path: str = "/usr/local/bin:/usr/bin:/bin"
     identity: tuple[str, str] = ("", "")
     as_owner: bool = True
+    kept_bytes: int = 16 * MIB
 
     def reaches(self, folder: Path) -> bool:
         """Whether a folder of the host (its real path) is there inside, at the same place."""

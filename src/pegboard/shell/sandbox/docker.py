@@ -107,13 +107,14 @@ class Container:
         shield = protect.shield(workspace, (*self.confinement.protected, *git.hook_folders(workspace)))
         trees = git.worktrees_of(workspace / ".git")
         submodules = git.submodule_configs(workspace / ".git")
+        packs = git.packs(workspace / ".git", self.confinement.kept_bytes)
         argv = [
             self.program,
             "run",
             "--rm",
             "--name",
             name,
-            *self._flags(shield, git.submodule_hooks(submodules)),
+            *self._flags(shield, [*git.submodule_hooks(submodules), *packs]),
         ]
         if job.terminal is not None:
             argv += ["--tty", "--interactive"]

@@ -300,6 +300,19 @@ def repository_of(workspace: Path) -> Repository | None:
     return Repository(git_file=git_file, git_dir=git_dir, common=common)
 
 
+def packs(git: Path, over_bytes: int) -> list[Path]:
+    """The files of a repository's and its submodules' packs that have more than `over_bytes`."""
+    found: list[Path] = []
+    for repository in (git, *submodules(git)):
+        folder = repository / "objects" / "pack"
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        for entry in os.scandir(folder):
+            if entry.is_file(follow_symlinks=False) and entry.stat().st_size > over_bytes:
+                found.append(Path(entry.path))
+    return found
+
+
 def new_git_settings(captured: SnapshotChanges) -> list[str]:
     """A sentence about repositories in subfolders whose config or hooks a command made or changed.
 
