@@ -235,6 +235,9 @@ class _Taken:
         change = Change(path="a", kind="create", before=None, after=b"x")
         return SnapshotChanges(changes=ChangeSet((change,)), not_captured=("node_modules is ignored",))
 
+    async def made_since(self) -> tuple[Change, ...]:
+        return ()
+
 
 async def test_the_workspace_is_remembered_before_a_command_that_may_change_it(tmp_path: Path) -> None:
     snapshots = _Snapshots()

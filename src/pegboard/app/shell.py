@@ -18,6 +18,7 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.core.context import current_context
+from pegboard.core.effects import Change
 from pegboard.core.events import DestinationTried
 from pegboard.core.policy.policy import Policy
 from pegboard.core.secrets.handles import Placeholders
@@ -279,6 +280,11 @@ class _JournalSnapshot:
     async def changes(self) -> SnapshotChanges:
         """See Snapshot."""
         return await asyncio.to_thread(self._changes)
+
+    async def made_since(self) -> tuple[Change, ...]:
+        """See Snapshot."""
+        diff = await asyncio.to_thread(self._before.diff_after)
+        return tuple(change for change in diff.changes.changes if change.kind == "create")
 
     def _changes(self) -> SnapshotChanges:
         diff = self._before.diff_after()

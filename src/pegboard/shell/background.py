@@ -38,6 +38,7 @@ class _BackgroundCommand:
     polled: list[int]
     written: list[int]
     looked: list[int]
+    snapshot: Snapshot | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     watcher: asyncio.Task[None] | None = None
     state: State = "running"
@@ -113,6 +114,7 @@ class BackgroundCommands:
                 if outcome is not None:
                     return outcome
             job = self._add(running, description, terminal=terminal)
+            job.snapshot = snapshot
             await self._note_undo(job, snapshot)
         except BaseException:
             # Cancelled while it was still this call's own: nobody else would end it.
@@ -301,6 +303,8 @@ class BackgroundCommands:
         if not watched and job.watcher is not None:
             job.watcher.cancel()
         await job.running.end()
+        if job.snapshot is not None:
+            job.running.notes += await job.running.prepared.clean(await job.snapshot.made_since())
         job.changed.set()
         self._forget_old()
         if self._on_end is not None and not self._closed:

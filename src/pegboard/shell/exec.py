@@ -23,7 +23,6 @@ from pegboard.process.output import HeadTailBuffer, joined
 from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
-from pegboard.shell.sandbox.git import new_git_settings
 from pegboard.shell.sandbox.none import Unconfined
 
 
@@ -219,7 +218,7 @@ class CommandShell:
             running.notes.append(STOPPED_ITSELF)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
-        running.notes += new_git_settings(captured)
+        running.notes += await running.prepared.clean(captured.changes.changes)
         if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
             running.notes.append(
                 "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
@@ -389,7 +388,7 @@ class CommandShell:
         """The command has ended, children of it have not."""
         running.child.drain_now()
         captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
-        running.notes += new_git_settings(captured)
+        running.notes += await running.prepared.clean(captured.changes.changes)
         if self.adopter is None:
             await running.end()
             running.notes.append("processes that the command left running were stopped")

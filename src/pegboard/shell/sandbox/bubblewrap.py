@@ -189,8 +189,14 @@ class Bubblewrap:
             close_after_start=tuple(fds.ours),
             notes=fixed.notes,
             finish=lambda: self._finish(shield, copy, submodules, linked, trees, scratch),
+            clean=lambda changes: git.clean_made(
+                self.confinement.workspace, changes, self._quarantine(scratch)
+            ),
             release=(lambda: None) if group is None else group.release,
         )
+
+    def _quarantine(self, scratch: Path) -> Path:
+        return self.confinement.state / "quarantine" / scratch.name
 
     def _git(self) -> Path:
         """The folder that holds the repository."""
@@ -249,7 +255,7 @@ class Bubblewrap:
     ) -> tuple[str, ...]:
         notes: list[str] = []
         workspace = self.confinement.workspace
-        quarantine = self.confinement.state / "quarantine" / temp_dir.name
+        quarantine = self._quarantine(temp_dir)
         if copy is not None:
             async with self._cache.merging:
                 notes += await git.merge_config(copy.real, copy.before, copy.private, temp_dir)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
+from pegboard.core.effects import Change
 from pegboard.process.limits import MIB, ResourceLimits
 
 PROTECTED: Final = (
@@ -107,6 +108,10 @@ async def _nothing() -> tuple[str, ...]:
     return ()
 
 
+async def _not_cleaned(_: Sequence[Change]) -> Sequence[str]:
+    return ()
+
+
 def _no_release() -> None:
     pass
 
@@ -126,6 +131,7 @@ class PreparedCommand:
         notes: what must be said before the run.
         kill: ends what killing the process tree does not reach (a container).
         finish: to be awaited after the end: undoes traps, returns what must be said.
+        clean: the same for what only a snapshot found; given the changes, after `finish`.
         release: to be called once nothing of the command runs any more.
     """
 
@@ -138,6 +144,7 @@ class PreparedCommand:
     notes: tuple[str, ...] = ()
     kill: Callable[[], Awaitable[None]] = field(default=_no_kill)
     finish: Callable[[], Awaitable[tuple[str, ...]]] = field(default=_nothing)
+    clean: Callable[[Sequence[Change]], Awaitable[Sequence[str]]] = field(default=_not_cleaned)
     release: Callable[[], None] = field(default=_no_release)
 
 

@@ -151,7 +151,14 @@ class Container:
                 notes.append(f"set-uid and set-gid bits were removed: {', '.join(taken)}")
             return tuple(notes)
 
-        return PreparedCommand(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
+        return PreparedCommand(
+            argv=tuple(argv),
+            env={**env, **client},
+            cwd="/",
+            kill=kill,
+            finish=finish,
+            clean=lambda changes: git.clean_made(workspace, changes, quarantine),
+        )
 
     def _flags(self, shield: protect.ProtectedPaths, further: Sequence[Path] = ()) -> list[str]:
         confinement = self.confinement

@@ -23,8 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pegboard.core.effects import Change
 from pegboard.core.secrets.clip import clip
-from pegboard.ports.snapshot import SnapshotChanges
 from pegboard.process.child import run_small
 from pegboard.shell.sandbox import protect
 from pegboard.shell.sandbox.folder_handles import pinned
@@ -313,20 +313,78 @@ def packs(git: Path, over_bytes: int) -> list[Path]:
     return found
 
 
-def new_git_settings(captured: SnapshotChanges) -> list[str]:
-    """A sentence about repositories in subfolders whose config or hooks a command made or changed.
+async def clean_made(workspace: Path, changes: Sequence[Change], quarantine: Path) -> list[str]:
+    """Take out of repositories below the workspace what a command wrote and could start programs; what must be said.
 
-    They are not taken back: whoever goes there runs what they say, and should know (docs/decisions/0331).
+    Args:
+        workspace: its own repository, with what lies in that, is looked after elsewhere.
+        changes: what the command changed.
+        quarantine: where hooks, pointers and the old configs go.
     """
-    found: dict[str, None] = {}
-    for change in captured.changes.changes:
-        folder, git, rest = change.path.partition("/.git")
-        telling = rest == "" or rest == "/config" or rest.startswith("/hooks/")
-        if git and telling and change.kind != "delete" and not rest.endswith(".sample"):
-            found[folder] = None
-    if not found:
-        return []
-    return [f"git does what their config and hooks say, and this command wrote those of: {', '.join(found)}"]
+    there = {workspace / c.path: c.before or b"" for c in changes if c.kind != "delete"}
+    made = {workspace / c.path for c in changes if c.kind == "create"}
+    # A repository that was moved keeps what it had: only what was cleaned already can come from such a place.
+    kept = {c.before for c in changes if c.kind == "delete" and _SETTING.search(c.path)}
+    notes, bad, folders = list[str](), dict[Path, None](), dict[Path, None]()
+    for path in there:
+        in_hooks = path.parent.name == "hooks"
+        if path.name == ".git" or (path.name == "hooks" and path.is_symlink()):
+            led = path.resolve() if path.is_symlink() else _led_to(path)
+            if led is not None and workspace not in led.parents:
+                bad[path] = None
+            elif led is not None:
+                folders[led if path.name == ".git" else path.parent] = None
+        elif in_hooks or path.name in _SETTINGS:
+            folders[path.parent.parent if in_hooks else path.parent] = None
+    own = workspace / ".git"
+    for folder in folders:
+        if own in (folder, *folder.parents) or not (folder.name == ".git" or (folder / "HEAD").is_file()):
+            continue
+        now = read_plain(folder / "config") or b""
+        # Only with its HEAD does a folder become a repository, whenever its config was written.
+        before = b"" if folder / "HEAD" in made else there.get(folder / "config", now)
+        if now in kept:
+            before = now
+        allow = partial(_worktree_inside, workspace, folder)
+        said, wrong = await _clean_repository(workspace, folder, before, quarantine, allow=allow)
+        notes += said
+        bad.update(dict.fromkeys(wrong))
+        hooks = [h for h in _hooks(folder) if h in there or h.is_symlink()]
+        bad.update({hook: None for hook in hooks if read_plain(hook) not in kept})
+    if moved := protect.quarantine(bad, workspace, quarantine):
+        notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")
+    return notes
+
+
+_SETTINGS: Final = ("config", "config.worktree", "commondir", "HEAD")
+_SETTING: Final = re.compile(r"(?:^|/)\.git/(?:config$|hooks/)")
+
+
+async def _clean_repository(
+    workspace: Path,
+    folder: Path,
+    before: bytes,
+    quarantine: Path,
+    *,
+    allow: Callable[[str, str], bool] | None = None,
+) -> tuple[list[str], list[Path]]:
+    """Clean the config of a repository in the workspace; what must be said, and what has to go."""
+    config, name = folder / "config", folder.relative_to(workspace).as_posix()
+    content = read_plain(config)
+    notes: list[str] = []
+    bad = [folder / leaf for leaf in ("commondir", "config.worktree") if os.path.lexists(folder / leaf)]
+    if folder.parent.name == "worktrees" and _stripped(folder / "commondir") == _COMMON:
+        bad = [path for path in bad if path.name != "commondir"]
+    if content is not None:
+        notes = [f"{name}: {text}" for text in await clean_fresh(config, before, allow=allow)]
+        if notes:
+            # It may be a person's own repository: what it said is kept.
+            kept = quarantine / name / "config"
+            kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            kept.write_bytes(content)
+    elif os.path.lexists(config):
+        bad.append(config)
+    return notes, bad
 
 
 def _line(file: Path) -> str:
@@ -598,22 +656,11 @@ async def clean_linked(workspace: Path, before: LinkedRepositories, quarantine: 
             if pointer is not None and before.pointers.get(pointer) != _pointer(pointer):
                 bad[pointer] = None
             continue
-        config = folder / "config"
-        content = read_plain(config)
-        if content is not None:
-            name = folder.relative_to(workspace).as_posix()
-            said = await clean_fresh(config, before.configs.get(config, b""))
-            notes += [f"{name}: {text}" for text in said]
-            if said:
-                # It may be a person's own repository, linked only now: what it said is kept.
-                kept = quarantine / name / "config"
-                kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                kept.write_bytes(content)
-        elif os.path.lexists(config):
-            bad[config] = None
-        for name in ("commondir", "config.worktree"):
-            if os.path.lexists(folder / name):
-                bad[folder / name] = None
+        said, wrong = await _clean_repository(
+            workspace, folder, before.configs.get(folder / "config", b""), quarantine
+        )
+        notes += said
+        bad.update(dict.fromkeys(wrong))
         bad.update({hook: None for hook, stamp in _hooks(folder).items() if before.hooks.get(hook) != stamp})
     moved = protect.quarantine(bad, workspace, quarantine)
     if moved:
