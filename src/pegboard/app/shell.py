@@ -32,7 +32,7 @@ from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox import git
-from pegboard.shell.sandbox.confinement import PROTECTED, Bind, Confinement
+from pegboard.shell.sandbox.confinement import MASKED, Bind, Confinement
 from pegboard.shell.sandbox.selection import SelectedBackend, select_backend
 
 if TYPE_CHECKING:
@@ -162,10 +162,11 @@ def choose_backend(
     settled = git_settings(root)
     # Of the person's own settings too: each command looks at the repository's only.
     taken = git.folder_inside(root, settled.get("core.hookspath", ""))
+    own = git.inside(root, git.included_files(git.own_settings(paths.home), paths.home))
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),
-        protected=tuple(dict.fromkeys((*PROTECTED, *inside, *filter(None, [taken])))),
+        protected=tuple(dict.fromkeys((*MASKED, *inside, *filter(None, [taken]), *own))),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
         read_only=tuple(read_only),
         search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),

@@ -275,6 +275,7 @@ class CommandShell:
             env=env,
             terminal=None if terminal is None else terminal[1],
             bridge=None if pair is None else pair[1].fileno(),
+            approved=request.approved,
         )
         stdout = HeadTailBuffer(request.max_output_bytes)
         stderr = stdout if merged or terminal is not None else HeadTailBuffer(request.max_output_bytes)

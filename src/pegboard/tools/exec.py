@@ -97,6 +97,7 @@ async def exec_(
         stdin=None if stdin is None else stdin.encode(),
         hosts=_hosts(hosts, planned),
         read_only=bool(known.get("read_only", False)),
+        approved=tuple(e.target for e in planned.effects if e.kind in ("write", "delete")) if planned else (),
     )
     wait_s = _wait_s(background or pty, yield_ms, seconds, jobs is not None)
     if jobs is None or wait_s is None:

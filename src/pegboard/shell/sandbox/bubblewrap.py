@@ -136,7 +136,8 @@ class Bubblewrap:
         fixed = self._cache
         shield = protect.shield(
             self.confinement.workspace,
-            (*self.confinement.protected, *git.hook_folders(self.confinement.workspace)),
+            (*self.confinement.protected, *git.started_by(self.confinement.workspace)),
+            job.approved,
         )
         scratch = fixed.scratch()
         fds = _Descriptors()
@@ -188,7 +189,7 @@ class Bubblewrap:
             status_fd=status_read,
             close_after_start=tuple(fds.ours),
             notes=fixed.notes,
-            finish=lambda: self._finish(shield, copy, submodules, linked, trees, scratch),
+            finish=lambda: self._finish(job, shield, copy, submodules, linked, trees, scratch),
             clean=lambda changes: git.clean_made(
                 self.confinement.workspace, changes, self._quarantine(scratch)
             ),
@@ -246,6 +247,7 @@ class Bubblewrap:
 
     async def _finish(
         self,
+        job: SandboxCommand,
         shield: protect.ProtectedPaths,
         copy: _Copy | None,
         submodules: Mapping[Path, bytes],
@@ -258,7 +260,9 @@ class Bubblewrap:
         quarantine = self._quarantine(temp_dir)
         if copy is not None:
             async with self._cache.merging:
-                notes += await git.merge_config(copy.real, copy.before, copy.private, temp_dir)
+                notes += await git.merge_config(
+                    copy.real, copy.before, copy.private, temp_dir, approved=".git/config" in job.approved
+                )
         moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
         if moved:
             notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")

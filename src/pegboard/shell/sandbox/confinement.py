@@ -8,31 +8,10 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Change
+from pegboard.core.protected import PROTECTED, WORK
 from pegboard.process.limits import MIB, ResourceLimits
 
-PROTECTED: Final = (
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".envrc",
-    ".vscode",
-    ".idea",
-    ".fleet",
-    ".zed",
-    ".husky",
-    ".cursor",
-    ".claude",
-    ".codex",
-    ".gemini",
-    ".mcp.json",
-    ".pegboard",
-    "pegboard.toml",
-    "pegboard.yaml",
-    "pegboard.yml",
-    "pegboard.json",
-    "pegboard.json5",
-)
+MASKED: Final = tuple(name for name in PROTECTED if name not in WORK)
 """Paths in the workspace that would make programs outside run what was written there."""
 
 DEFAULT_LIMITS: Final = ResourceLimits()
@@ -69,7 +48,7 @@ class Confinement:
     workspace: Path
     state: Path
     limits: ResourceLimits = DEFAULT_LIMITS
-    protected: tuple[str, ...] = PROTECTED
+    protected: tuple[str, ...] = MASKED
     hidden: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
     binds: tuple[Bind, ...] = ()
@@ -95,6 +74,7 @@ class SandboxCommand:
         terminal: path of a pseudo-terminal that is its standard input and output, None = pipes.
         bridge: our end's peer of a socket pair: the sandbox sends a listening socket of its own
             network namespace through it, for the egress proxy to answer; None = no network.
+        approved: protected paths of the workspace that a person allowed it to change.
     """
 
     argv: Sequence[str]
@@ -102,6 +82,7 @@ class SandboxCommand:
     env: Mapping[str, str]
     terminal: str | None = None
     bridge: int | None = None
+    approved: Sequence[str] = ()
 
 
 async def _nothing() -> tuple[str, ...]:

@@ -104,7 +104,9 @@ class Container:
         """The `run` command line."""
         name = f"pegboard-{secrets.token_hex(6)}"
         workspace = self.confinement.workspace
-        shield = protect.shield(workspace, (*self.confinement.protected, *git.hook_folders(workspace)))
+        shield = protect.shield(
+            workspace, (*self.confinement.protected, *git.started_by(workspace)), job.approved
+        )
         trees = git.worktrees_of(workspace / ".git")
         submodules = git.submodule_configs(workspace / ".git")
         packs = git.packs(workspace / ".git", self.confinement.kept_bytes)

@@ -16,6 +16,7 @@ import re
 import shutil
 import stat
 import struct
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ def is_safe(key: str, value: str, *, fresh: bool = False) -> bool:
     return True
 
 
-async def merge_config(real: Path, before: bytes, copy: Path, temp_dir: Path) -> tuple[str, ...]:
+async def merge_config(
+    real: Path, before: bytes, copy: Path, temp_dir: Path, *, approved: bool = False
+) -> tuple[str, ...]:
     """Bring the safe changes of `copy` into `real`; what must be said about the rest.
 
     `real` is written in place: a rename over it would take away the mounts that keep it from
@@ -82,6 +85,7 @@ async def merge_config(real: Path, before: bytes, copy: Path, temp_dir: Path) ->
         before: its content when the copy was made.
         copy: the private copy after the command; it may have become anything.
         temp_dir: a folder that the command could not reach.
+        approved: a person allowed the command to change the config, so that every key is kept.
     """
     after = read_plain(copy)
     if after == before:
@@ -104,7 +108,7 @@ async def merge_config(real: Path, before: bytes, copy: Path, temp_dir: Path) ->
         now = [value for name, value in new if name == key]
         if was == now:
             continue
-        if not all(is_safe(key, value) for value in [*was, *now]):
+        if not approved and not all(is_safe(key, value) for value in [*was, *now]):
             refused.append(key)
             continue
         await _set(git, merged, key, now)
@@ -824,25 +828,84 @@ _KEY: Final = re.compile(
 )
 
 
-def hook_folders(workspace: Path) -> tuple[str, ...]:
-    """Workspace-relative folders that the repository's own config names; one small file is read."""
+def started_by(workspace: Path) -> tuple[str, ...]:
+    """Workspace-relative paths by which the repository's own config starts programs: hooks, and files that it includes."""
+    files = _config_files(workspace)
+    hooks = (folder_inside(workspace, name) for file in files for name in _hook_folders(file))
+    return tuple(dict.fromkeys([*filter(None, hooks), *inside(workspace, included_files(files))]))
+
+
+def own_settings(home: Path) -> list[Path]:
+    """The person's own settings (git-config(1), FILES)."""
+    return [home / ".gitconfig", home / ".config" / "git" / "config"]
+
+
+def _config_files(workspace: Path) -> list[Path]:
     git = workspace / ".git"
     if git.is_dir():
-        files = (git / "config", git / "config.worktree")
+        places = [git, *worktree_folders(git), *submodules(git)]
     elif (repository := repository_of(workspace)) is not None:
-        files = (repository.config, repository.git_dir / "config.worktree")
+        places = [repository.common, repository.git_dir]
     else:
-        return ()
-    out: dict[str, None] = {}
-    for file in files:
-        content = read_plain(file) or b""
-        if b"hookspath" not in content.lower():
+        return []
+    return [folder / name for folder in places for name in ("config", "config.worktree")]
+
+
+def _hook_folders(file: Path) -> list[str]:
+    content = _settings(file)
+    if b"hookspath" not in content.lower():
+        return []
+    return [os.fsdecode(m[1] if m[1] is not None else m[2].strip()) for m in _KEY.finditer(content)]
+
+
+def included_files(files: Sequence[Path], home: Path | None = None) -> list[Path]:
+    """Files that git configs take in (git-config(1), Includes), whatever their conditions, and those that these do.
+
+    One small file each is read; git is run only for one that speaks of includes. Missing files are among them.
+    """
+    found: dict[Path, None] = {}
+    pending = list(files)
+    while pending and len(found) < _MOST:
+        file = pending.pop()
+        if b"include" not in _settings(file).lower():
             continue
-        for match in _KEY.finditer(content):
-            value = os.fsdecode(match[1] if match[1] is not None else match[2].strip())
-            if folder := folder_inside(workspace, value):
-                out[folder] = None
-    return tuple(out)
+        for value in _included(file):
+            if value.startswith("~/"):
+                path = None if home is None else home / value[2:]
+            else:
+                path = Path(os.path.normpath(file.parent / value))
+            if path is not None and path not in found:
+                found[path] = None
+                pending.append(path)
+    return list(found)
+
+
+def _included(file: Path) -> list[str]:
+    command = ["git", "config", "--file", str(file), "--no-includes", "--null", "--get-regexp", _INCLUDE]
+    try:
+        done = subprocess.run(command, env=_ENV, cwd="/", capture_output=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [os.fsdecode(entry.partition(b"\n")[2]) for entry in done.stdout.split(b"\0") if b"\n" in entry]
+
+
+_INCLUDE: Final = r"^include(if\..*)?\.path$"
+
+
+def _settings(file: Path) -> bytes:
+    """The content of a config, through links as git reads it; empty where there is none."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(fd, "rb") as opened:
+        return opened.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+
+
+def inside(workspace: Path, paths: Sequence[Path]) -> list[str]:
+    """Those in the workspace, relative to it, by their own name and by where links lead."""
+    every = [place for path in paths for place in (path, path.resolve())]
+    return [p.relative_to(workspace).as_posix() for p in every if workspace in p.parents]
 
 
 def folder_inside(workspace: Path, value: str) -> str:
