@@ -126,7 +126,9 @@ async def test_an_included_file_that_is_there_is_read_only_inside(root: Path) ->
     (root / "s.py").write_text("import os\nos.rename('team', 'old')\n")
     (root / "t.py").write_text("open('team/extra.cfg', 'w').write('x')\n")
 
-    seen = await call(root, "exec", None, "workspace", command="git status --short; python3 t.py; python3 s.py")
+    seen = await call(
+        root, "exec", None, "workspace", command="git status --short; python3 t.py; python3 s.py"
+    )
 
     assert "?? s.py" in seen.data["stdout"]
     assert seen.data["stderr"].count("OSError") == 2
