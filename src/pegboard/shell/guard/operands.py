@@ -15,6 +15,8 @@ from glob import iglob
 from itertools import islice
 from typing import Final
 
+from pegboard.core.protected import PROTECTED, protected_entry
+
 HOLE: Final = "\x00"
 """Stands in a word for a piece whose value is not known before the command runs."""
 
@@ -127,10 +129,10 @@ class OperandResolver:
             target = real[len(self.root) + 1 :]
             if glob and target in ("*", "?*", "**"):
                 return Operand(PathZone.WORKSPACE, target, True)
-            if is_protected(target):
-                return Operand(PathZone.PROTECTED, target, glob)
             if is_secret(target, glob):
                 return Operand(PathZone.SECRET, target, glob)
+            if is_protected(target):
+                return Operand(PathZone.PROTECTED, target, glob)
             fits = glob and fits_protected(target)
             return Operand(PathZone.PROTECTED if fits else PathZone.INSIDE, target, glob)
         if self.root.startswith(real if real.endswith("/") else real + "/"):
@@ -219,20 +221,17 @@ def _real_parent(path: str) -> str:
     return posixpath.join(os.path.realpath(parent), name)
 
 
-_PROTECTED: Final = re.compile(
-    r"(?:^|/)(?:\.git(?:$|/(?:hooks|config|config\.worktree|info|modules|objects|refs|HEAD|index|packed-refs|worktrees)(?:/|$))|\.envrc$"
-    r"|\.vscode(?:/|$)|\.idea(?:/|$)|\.mcp\.json$|\.pegboard(?:/|$)|pegboard\.(?:toml|ya?ml|json5?)$"
-    r"|\.bashrc$|\.bash_profile$|\.profile$|\.zshrc$|\.zshenv$|\.gitmodules$|\.husky(?:/|$))",
-    re.IGNORECASE,
+_GIT_INTERNAL: Final = re.compile(
+    r"(?:^|/)\.git(?:$|/(?:info|objects|refs|HEAD|index|packed-refs)(?:/|$))", re.IGNORECASE
 )
 
 
 def is_protected(target: str) -> bool:
     """Whether a workspace file may only be changed after asking."""
-    return "." in target and _PROTECTED.search(target) is not None
+    return protected_entry(target) is not None or _GIT_INTERNAL.search(target) is not None
 
 
-_PROTECTED_NAMES: Final = (".git", ".pegboard", ".envrc", ".vscode", ".mcp.json", ".husky", "pegboard.toml")
+_PROTECTED_NAMES: Final = tuple(name for name in PROTECTED if "/" not in name)
 
 
 def fits_protected(target: str) -> bool:
