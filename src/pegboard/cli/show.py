@@ -116,6 +116,11 @@ def effects_line(effects: Iterable[Effect]) -> str:
     return ", ".join(escape_controls(escape_invisible(str(e))) for e in effects) or "no effects"
 
 
+def shown_target(target: str) -> str:
+    """The target of an effect, with what acts on a terminal or cannot be seen made visible."""
+    return escape_controls(escape_invisible(target))
+
+
 def decision_text(decision: str, approver: str) -> str:
     """`allow`, `deny`, or who answered: `approved by you`, `approved by --yes`, `denied by you`."""
     if approver in ("", "nobody") or decision == "allow":

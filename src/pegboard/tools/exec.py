@@ -12,7 +12,7 @@ from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import TimedOut
-from pegboard.core.result import Notes, ToolResult
+from pegboard.core.result import REACHED, Notes, ToolResult
 from pegboard.core.schema.annotations import Alias, Command, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.processes import Process, Processes
@@ -164,7 +164,13 @@ def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
             hint="Give a longer timeout, or start it with background=true and follow it with process.",
             details=data,
         )
-    extra = {"backend": outcome.backend, "dropped_bytes": outcome.dropped_bytes, "exec": list(outcome.notes)}
+    extra: dict[str, Any] = {
+        "backend": outcome.backend,
+        "dropped_bytes": outcome.dropped_bytes,
+        "exec": list(outcome.notes),
+    }
+    if outcome.reached is not None:
+        extra[REACHED] = list(outcome.reached)
     return ToolResult(content=(Text(_text(outcome)),), data=data, notes=Notes(extra=extra))
 
 

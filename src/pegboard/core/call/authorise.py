@@ -192,6 +192,9 @@ def _digest(call: Call) -> str:
     )
 
 
+STOP: Final = "Do not try the same by another way; say what you need and why."
+"""What every refusal tells the model."""
+
 _VERBS: Final = {"exec": "run", "connect": "connect to"}
 """How a sentence names an effect whose kind is no verb that fits its target."""
 
@@ -204,7 +207,7 @@ def _denied(call: Call) -> PermissionDenied:
     what = f"{call.tool.name} may not {targets}" if targets else f"{call.tool.name} may not run"
     return PermissionDenied(
         f"{what}: {reason}" + (f" (rule: {decision.rule})" if decision.reason else ""),
-        hint="Do not work around this; tell the user what you need and why.",
+        hint=STOP,
         details={"rule": decision.rule, "decision": "deny"},
     )
 
@@ -214,6 +217,6 @@ def _refused(call: Call, answer: Refused) -> PermissionDenied:
     reason = answer.reason or "the request was refused"
     return PermissionDenied(
         f"{call.tool.name} was not allowed to run: {reason}",
-        hint=f"Reason: {decision.reason or decision.rule}. Continue without it, or ask the user.",
+        hint=f"It needed approval: {decision.reason or decision.rule}. {STOP}",
         details={"rule": decision.rule, "decision": "ask", "by": answer.by},
     )

@@ -249,6 +249,7 @@ class Call:
         budget_warning: which budget asks for this call; empty if none does.
         remaining: what budgets leave to this call.
         labels: taint labels that the call itself brought in, and their sources; None before it has run.
+        ran: whether the function was called.
         booked: whether budgets have reserved it.
         recorded: whether its start is in the record.
     """
@@ -268,6 +269,7 @@ class Call:
     budget_warning: str = ""
     remaining: Remaining = UNLIMITED
     labels: dict[str, str] | None = None
+    ran: bool = False
     booked: bool = False
     recorded: bool = False
     _context: Context | None = None

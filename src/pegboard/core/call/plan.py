@@ -110,7 +110,7 @@ async def plan(call: Call) -> None:
         effects = _effects_of(tool, declared(call.decoded.arguments))
     elif declared:
         effects = tuple(declared)
-    effects += await _marked(call)
+    effects += await marked_effects(call)
     call.plan = Plan(effects) if effects else EMPTY_PLAN
 
 
@@ -153,7 +153,7 @@ def _check(tool: Tool, effects: Iterable[Effect]) -> None:
             )
 
 
-async def _marked(call: Call) -> tuple[Effect, ...]:
+async def marked_effects(call: Call) -> tuple[Effect, ...]:
     """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
     effects: list[Effect] = []
     taints, resolver = call.parts.guards.taints, call.parts.resolver

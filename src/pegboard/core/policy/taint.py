@@ -185,10 +185,22 @@ class TaintTracker:
                         self._of_path(word.removeprefix("./"), situation, out)
         return out
 
-    def labels_of_result(self, plan: Plan, situation: Situation) -> dict[str, str]:
-        """The labels of a call's result: what it read, and what it reached."""
+    def labels_of_result(
+        self, plan: Plan, situation: Situation, *, reached: Iterable[str] | None = None
+    ) -> dict[str, str]:
+        """The labels of a call's result: what it read, and what it reached.
+
+        Args:
+            reached: the hosts that its connections went to; None = all that it planned.
+        """
         out = self.labels_of_reads(plan, situation)
-        for effect in plan.effects:
+        effects = plan.effects
+        if reached is not None:
+            effects = (
+                *(e for e in effects if e.kind != "connect"),
+                *(Effect("connect", host) for host in reached),
+            )
+        for effect in effects:
             if effect.kind in ("connect", "call"):
                 # Code of the embedding program itself is no foreign tool, whatever it may do.
                 ours = effect.kind == "call" and effect.target.startswith("python/")
