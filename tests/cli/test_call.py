@@ -49,7 +49,7 @@ def test_json_is_one_object_of_exactly_the_promised_keys(pegboard: Run) -> None:
         (["read_file", "--args", '{"path": "a'], 2, "invalid_arguments"),
         (["read_file", "--args", "[1]"], 2, "invalid_arguments"),
         (["no_such_tool", "x=1"], 2, "unknown_tool"),
-        (["delete_file", "path=a.txt"], 3, "permission_denied"),
+        (["delete_file", "path=a.txt", "--mode", "ask"], 3, "permission_denied"),
         (["write_file", "path=b", "content=c", "--mode", "read-only"], 3, "permission_denied"),
         (["write_file", "path=../b", "content=c"], 3, "outside_workspace"),
         (["ask_user", "question=who?"], 3, "suspended"),
@@ -180,7 +180,7 @@ def test_yes_answers_an_ask_and_never_lifts_a_deny(pegboard: Run, workspace: Pat
     (workspace / "keep.txt").write_text("k")
 
     denied = pegboard("call", "delete_file", "path=keep.txt", "--yes", "--policy", "rules.txt")
-    allowed = pegboard("call", "delete_file", "path=a.txt", "--yes", "--policy", "rules.txt")
+    allowed = pegboard("call", "delete_file", "path=a.txt", "--yes", "--policy", "rules.txt", "--mode", "ask")
 
     assert denied.status == 3
     assert (workspace / "keep.txt").exists()

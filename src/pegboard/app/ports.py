@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -186,10 +186,18 @@ def _files(assembly: Assembly) -> Any:
         deny=denied if rules else None,
         home=paths.home,
     )
+    cover_by_undo(assembly.wiring, root)
     assembly.wiring.closers.append(files.close)
     assembly.wiring.provided.setdefault(PATH_RESOLVER, files)
     assembly.wiring.provided.setdefault(Files, files)
     return files
+
+
+def cover_by_undo(wiring: Wiring, root: Path) -> None:
+    """Let deletions be judged by what undo can restore."""
+    from pegboard.files.restorable import Restorable
+
+    wiring.safeguards = replace(wiring.safeguards, undo=Restorable(root))
 
 
 def _people(assembly: Assembly) -> Any:

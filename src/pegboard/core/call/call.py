@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import itertools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
@@ -19,6 +19,7 @@ from pegboard.core.events import CallUpdate, DestinationTried, Recorder
 from pegboard.core.limits import Clock
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Approver, Refused
 from pegboard.core.policy.budgets import UNLIMITED, Remaining
+from pegboard.core.policy.grants import does_the_same
 from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.policy import ALLOWED, Decision, Policy
 from pegboard.core.policy.rules import Situation
@@ -177,9 +178,31 @@ class GrantStore(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """What the calls of one turn share: a person's refusals, which need no second question."""
+    """What the calls of one turn, or of a run, share: what was refused, by a person or a rule.
+
+    A refusal holds for the effect: no other tool and no other spelling gets it another answer.
+
+    Attributes:
+        refused: by the digest of a call.
+        effects: what was refused, and how.
+    """
 
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
+    effects: list[tuple[Effect, Refused]] = field(default_factory=list[tuple[Effect, Refused]])
+
+    def refuse(self, effects: Iterable[Effect], answer: Refused) -> None:
+        """Remember that these effects were refused."""
+        self.effects += [(effect, answer) for effect in effects]
+
+    def refusal(self, effects: Iterable[Effect]) -> tuple[Effect, Refused] | None:
+        """The first of some effects that was refused before, with the answer."""
+        if not self.effects:
+            return None
+        for effect in effects:
+            for refused, answer in self.effects:
+                if does_the_same(effect, refused):
+                    return effect, answer
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

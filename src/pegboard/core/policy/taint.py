@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Plan
+from pegboard.core.policy.grants import below
 from pegboard.core.policy.policy import Decision, EffectDecision
 from pegboard.core.policy.rules import Situation, glob, host_matches, path_matches, path_regex
 
@@ -109,11 +110,6 @@ class MemoryProvenance:
         """See Provenance."""
         for key in [k for k in self._kept if k[0] == workspace and below(path, k[1])]:
             del self._kept[key]
-
-
-def below(folder: str, path: str) -> bool:
-    """Whether `path` is `folder` or lies in it; `.` holds every relative path."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/") or (folder == "." and path[:1] != "/")
 
 
 class TaintTracker:
