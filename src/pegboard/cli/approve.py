@@ -111,7 +111,8 @@ def _show_effects(request: ApprovalRequest) -> bool:
             + (f"  ({escape_controls(effect.reason)})" if effect.reason else "")
         )
         if effect.bound:
-            print_line(f"     runs {escape_controls(effect.bound)}")
+            verb = "runs" if effect.kind == "exec" else "at"
+            print_line(f"     {verb} {escape_controls(effect.bound)}")
     return print_changes(request.changes)
 
 

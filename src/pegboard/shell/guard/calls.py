@@ -370,12 +370,16 @@ class Findings:
         elif kind is not PathZone.HARMLESS:
             self._path("delete", place, "allow", "")
 
-    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask") -> None:
-        """A host is reached; the sandbox has no network unless that was allowed."""
+    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask", *, bound: str = "") -> None:
+        """A host is reached; the sandbox has no network unless that was allowed. `bound`: what a yes is bound to."""
         shown = host.replace(HOLE, "…") or "unknown host"
         why = reason or f"connects to {shown}"
         effect = Effect(
-            "connect", shown, at_least=verdict, reason=why, bound=UNKNOWN if HOLE in host or not host else ""
+            "connect",
+            shown,
+            at_least=verdict,
+            reason=why,
+            bound=UNKNOWN if HOLE in host or not host else bound,
         )
         if effect not in self.effects:
             self._add(effect)
