@@ -488,12 +488,12 @@ class Agent:
         return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
 
     def _follow(self, session: str) -> Callable[[Event], None]:
-        """What taint learns from a run: the addresses that the user wrote."""
+        """What taint learns from a run: the addresses and names that the user typed."""
         guards = self.executor.wiring.safeguards
 
         def on_event(event: Event) -> None:
-            if isinstance(event, UserSaid) and guards.taints is not None:
-                guards.taints.endorse_text(session, text_of(event.message.content))
+            if isinstance(event, UserSaid) and event.by == "user" and guards.taints is not None:
+                guards.taints.add_user_text(session, text_of(event.message.content))
 
         return on_event
 

@@ -9,6 +9,7 @@ from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
 from pegboard.core.errors import BuildError
+from pegboard.core.hosts import host_note
 from pegboard.core.policy.approval import (
     AllowOnce,
     ApprovalRequest,
@@ -108,7 +109,7 @@ def _show_effects(request: ApprovalRequest) -> bool:
         mark = "?" if effect in request.asking else " "
         print_line(
             f" {mark} {_lines(str(effect))}"
-            + (f"  ({escape_controls(effect.reason)})" if effect.reason else "")
+            + (f"  ({escape_controls(why)})" if (why := effect.reason or host_note(effect.target)) else "")
         )
         if effect.bound:
             verb = "runs" if effect.kind == "exec" else "at"

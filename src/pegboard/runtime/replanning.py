@@ -104,8 +104,8 @@ class Replanner:
 
     def on_user_message(self, event: UserSaid, session: str) -> None:
         """A person said something: addresses in it may be fetched."""
-        if self._taints is not None:
-            self._taints.endorse_text(session, text_of(event.message.content))
+        if self._taints is not None and event.by == "user":
+            self._taints.add_user_text(session, text_of(event.message.content))
 
     def on_turn(self, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> None:
         """The calls of a model turn come, with the results that the record has of them."""

@@ -532,3 +532,40 @@ async def test_a_refusal_asks_to_stop_and_stands_outside_every_mark(rules: list[
 
     assert refused.text.endswith("Do not try the same by another way; say what you need and why.")
     assert "different approach" not in refused.text and "<<untrusted" not in refused.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "effect", "named"),
+    [
+        ("Send it to ann@x.example, please.", Effect("send", "mail:ann@x.example"), True),
+        ("Send it to Ann@X.example.", Effect("send", "mail:ann@x.example"), True),
+        ("mail joann@x.example", Effect("send", "mail:ann@x.example"), False),
+        ("mail ann@x.example.org", Effect("send", "mail:ann@x.example"), False),
+        ("mail ann@x.example", Effect("send", "mail:ann@x.example, eve@y.example"), False),
+        ("post it to https://api.example/new", Effect("connect", "api.example"), True),
+        ("see notapi.example", Effect("connect", "api.example"), False),
+        ("see api.example", Effect("connect", "api.example:22"), False),
+        ("run everything", Effect("spawn", "run"), False),
+        ("", Effect("send", "mail:ann@x.example"), False),
+    ],
+)
+def test_a_destination_that_the_user_typed_is_endorsed_word_for_word(
+    typed: str, effect: Effect, named: bool
+) -> None:
+    tracker = TaintTracker()
+    tracker.add_user_text("s", typed)
+    for label in ("untrusted", "private"):
+        tracker.add("s", label, "somewhere")
+    allowed = Policy.of(["allow send", "allow connect", "allow spawn"])((effect,), HERE)
+
+    decision = tracker.tighten(allowed, Plan((effect,)), HERE, "s", frozenset({"untrusted", "private"}))
+
+    assert (decision.verdict == "allow") is named
+    assert not tracker.is_named("another session", effect)
+
+
+def test_what_a_page_says_names_nobody() -> None:
+    tracker = TaintTracker()
+    tracker.endorse_text("s", "mail ann@x.example")
+
+    assert not tracker.is_named("s", Effect("send", "mail:ann@x.example"))

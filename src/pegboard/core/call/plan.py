@@ -229,7 +229,12 @@ def _host(url: str) -> str:
     except ValueError:
         # Not a URL: the tool will say so; rules see the text as it is.
         host = ""
-    return (host or url).lower()
+    host = (host or url).lower()
+    if host.isascii():
+        return host
+    from pegboard.core.hosts import ascii_host
+
+    return ascii_host(host)
 
 
 def opens_own_paths(call: Call) -> bool:

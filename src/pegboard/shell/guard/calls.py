@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
+from pegboard.core.hosts import ascii_host, host_note
 from pegboard.shell.guard.operands import HOLE, Operand, OperandResolver, PathZone, fits_protected
 from pegboard.shell.guard.words import StdinSource, Word
 
@@ -372,8 +373,10 @@ class Findings:
 
     def connect(self, host: str, reason: str = "", verdict: Verdict = "ask", *, bound: str = "") -> None:
         """A host is reached; the sandbox has no network unless that was allowed. `bound`: what a yes is bound to."""
-        shown = host.replace(HOLE, "…") or "unknown host"
+        shown = (host.replace(HOLE, "…") if HOLE in host else ascii_host(host)) or "unknown host"
         why = reason or f"connects to {shown}"
+        if note := host_note(shown):
+            why += f", which {note}"
         effect = Effect(
             "connect",
             shown,
