@@ -146,3 +146,26 @@ async def test_the_calls_of_one_turn_share_a_refusal(folder: Path) -> None:
 
     assert not any(r.ok for r in done)
     assert len(no.asked) == 1 and (folder / "README.md").exists()
+
+
+async def test_a_yes_for_the_run_covers_this_tool_and_these_targets_until_the_run_ends(folder: Path) -> None:
+    asked: list[str] = []
+
+    def approver(request: ApprovalRequest) -> str:
+        asked.append(f"{request.tool} {request.effects[0].target}")
+        return "run"
+
+    made = [
+        ("fetch", {"host": "a.example"}),
+        ("fetch", {"host": "a.example"}),
+        ("fetch", {"host": "b.example"}),
+        ("exec", {"command": "true", "hosts": ["a.example"]}),
+    ]
+    first = ["fetch a.example", "fetch b.example"]
+
+    done = await results(folder, made[:3], approver=approver)
+    again = await results(folder, made[:1], approver=approver)
+    other = await (Executor([fetch], approver=approver)).call("fetch", {"host": "a.example"})
+
+    assert all(r.ok for r in (*done, *again, other))
+    assert asked == [*first, "fetch a.example", "fetch a.example"]

@@ -119,6 +119,11 @@ async def _ask(call: Call, turn: Turn | None) -> None:
         call.approver = refusal.by or "nobody"
         raise _refused(call, refusal)
     request = _request(call)
+    if turn is not None and not call.budget_warning:
+        by = turn.allows(call.tool.name, [_without_reason(e) for e in request.asking])
+        if by is not None:
+            call.approver = by
+            return
     call.parts.recorder.record(
         PermissionRequested(
             approval=request.id,
@@ -144,13 +149,20 @@ async def _ask(call: Call, turn: Turn | None) -> None:
         case _:
             call.approver = answer.by or "approver"
     await _confirm_unchanged(call)
-    if answer.scope == "once":
+    if answer.scope == "run" and turn is not None:
+        turn.allow(call.tool.name, map(_without_reason, request.asking), call.approver)
+    if answer.scope in ("once", "run"):
         return
     if call.budget_warning and call.parts.guards.meter is not None:
         call.parts.guards.meter.lift_soft_limit(call.tool.name, call.outer)
     # An approval of a budget alone says nothing about the effects.
     if call.parts.grants is not None and (request.asking or not call.budget_warning):
         await call.parts.grants.add(request, answer, workspace=call.workspace)
+
+
+def _without_reason(effect: Effect) -> Effect:
+    """The effect by what it does; why it asks may change within a run."""
+    return Effect(effect.kind, effect.target, argv=effect.argv, bound=effect.bound)
 
 
 async def _answer(call: Call, request: ApprovalRequest) -> Answer:

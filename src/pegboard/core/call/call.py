@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
@@ -185,10 +185,22 @@ class Turn:
     Attributes:
         refused: by the digest of a call.
         effects: what was refused, and how.
+        allowed: by tool, what it was allowed for the rest of the run, and by whom.
     """
 
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
     effects: list[tuple[Effect, Refused]] = field(default_factory=list[tuple[Effect, Refused]])
+
+    allowed: dict[tuple[str, Effect], str] = field(default_factory=dict[tuple[str, Effect], str])
+
+    def allow(self, tool: str, effects: Iterable[Effect], by: str) -> None:
+        """Remember that a tool may do this until the run ends."""
+        self.allowed.update({(tool, effect): by for effect in effects})
+
+    def allows(self, tool: str, effects: Sequence[Effect]) -> str | None:
+        """Who has allowed a tool all of these effects for this run; None if they were not all allowed."""
+        answers = [self.allowed.get((tool, effect)) for effect in effects]
+        return answers[0] if answers and None not in answers else None
 
     def refuse(self, effects: Iterable[Effect], answer: Refused) -> None:
         """Remember that these effects were refused."""
