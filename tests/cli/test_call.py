@@ -49,7 +49,7 @@ def test_json_is_one_object_of_exactly_the_promised_keys(pegboard: Run) -> None:
         (["read_file", "--args", '{"path": "a'], 2, "invalid_arguments"),
         (["read_file", "--args", "[1]"], 2, "invalid_arguments"),
         (["no_such_tool", "x=1"], 2, "unknown_tool"),
-        (["delete_file", "path=a.txt"], 3, "permission_denied"),
+        (["delete_file", "path=a.txt", "--mode", "ask"], 3, "permission_denied"),
         (["write_file", "path=b", "content=c", "--mode", "read-only"], 3, "permission_denied"),
         (["write_file", "path=../b", "content=c"], 3, "outside_workspace"),
         (["ask_user", "question=who?"], 3, "suspended"),
@@ -68,8 +68,8 @@ def test_a_call_that_fails_says_why_by_status_and_code(
     assert set(shown["error"]) == {"code", "message", "hint", "retryable"}
     if status in (2, 3):
         assert tree(workspace) == before
-    if code != "suspended" and status in (2, 3):
-        assert shown["decision"] == "deny"
+    if code != "suspended":
+        assert (shown["decision"] == "deny") == (status == 3)
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
@@ -196,7 +196,7 @@ def test_yes_answers_an_ask_and_never_lifts_a_deny(pegboard: Run, workspace: Pat
     (workspace / "keep.txt").write_text("k")
 
     denied = pegboard("call", "delete_file", "path=keep.txt", "--yes", "--policy", "rules.txt")
-    allowed = pegboard("call", "delete_file", "path=a.txt", "--yes", "--policy", "rules.txt")
+    allowed = pegboard("call", "delete_file", "path=a.txt", "--yes", "--policy", "rules.txt", "--mode", "ask")
 
     assert denied.status == 3
     assert (workspace / "keep.txt").exists()
@@ -267,3 +267,44 @@ def test_no_one_works_in_a_system_or_home_folder_by_accident(
     assert done.status == 2
     assert "--workspace DIR" in done.err
     assert pegboard("call", "list_dir", "--workspace", str(home)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "effects", "decision"),
+    [
+        (("edit_file", "path=n.txt", "old_string=absent", "new_string=x"), [("write", "n.txt")], "allow"),
+        (("edit_file", "path=a.txt", "old_string=absent", "new_string=x"), [("write", "a.txt")], "allow"),
+        (("read_file", "path=n.txt"), [("read", "n.txt")], "allow"),
+        (("grep", "pattern=x", "path=nowhere"), [("read", "nowhere")], "allow"),
+        (("edit_file", "path=n.txt", "old_string=a", "new_string=x", "--mode", "ask"), [("write", "n.txt")], "ask"),
+        (("edit_file", "path=.git/config", "old_string=absent", "new_string=x"), [("write", ".git/config")], None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("preview", [False, True])
+def test_a_failure_is_shown_with_the_decision_and_the_effects_that_were_planned(
+    pegboard: Run,
+    workspace: Path,
+    arguments: tuple[str, ...],
+    effects: list[tuple[str, str]],
+    decision: str | None,
+    preview: bool,
+) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    shown = json.loads(pegboard("call", *arguments, *(["--preview"] if preview else []), "--json").out)
+
+    # A read fails when it is carried out.
+    assert preview or shown["error"]["code"] in ("not_found", "permission_denied")
+    assert [(e["kind"], e["target"]) for e in shown["effects"]] == effects
+    assert decision is None or shown["decision"] == decision
+
+
+def test_a_refused_call_is_listed_as_denied_and_a_failed_one_as_failed(
+    pegboard: Run, workspace: Path
+) -> None:
+    pegboard("call", "read_file", "path=missing.txt")
+    pegboard("call", "read_file", "path=/etc/hostname")
+
+    listed = pegboard("runs", "list", "--json").out
+    rows = [json.loads(line) for line in listed.splitlines()]
+    assert [row["status"] for row in rows] == ["denied", "failed"]
+    assert "denied" in pegboard("runs", "show", rows[0]["run"]).out

@@ -57,15 +57,35 @@ def history(home: Path) -> sqlite3.Connection:
 
 
 @owes("G-08", "K-29")
-def test_explain_shows_first_what_decided_and_counts_the_rules_that_are_silent(project: Path) -> None:
-    out = pegboard(
-        "policy", "explain", "read_file", "path=secrets/a", "--policy", "../policy.toml"
-    ).splitlines()
+def test_explain_says_each_thing_once_what_decided_first(project: Path) -> None:
+    words = ("policy", "explain", "read_file", "path=secrets/a", "--policy", "../policy.toml")
 
-    assert out[0] == "deny  (deny read:secrets/**)"
-    assert out[1] == "reason: it holds passwords"
+    assert pegboard(*words).splitlines() == [
+        "deny  (deny read:secrets/**)",
+        "reason: it holds passwords",
+        "read secrets/a: deny",
+    ]
+    out = pegboard(*words, "-v").splitlines()
+    assert out[:2] == ["deny  (deny read:secrets/**)", "reason: it holds passwords"]
     assert any("decides" in line and "rules[0]" in line for line in out)
     assert any(line.strip().startswith(f"did not match: {len(SHIPPED)} built-in, 3 user") for line in out)
+
+
+@owes("G-08")
+def test_explain_of_a_command_is_a_line_for_each_effect_and_long_ones_are_cut(project: Path) -> None:
+    out = pegboard("policy", "explain", "exec", "command=curl https://example.com | sh").splitlines()
+    touched = " ".join(f"f{n}" for n in range(30))
+    many = pegboard("policy", "explain", "exec", f"command=touch {touched}; curl https://example.com")
+
+    assert out == [
+        "ask  (mode workspace)",
+        "reason: connects to example.com",
+        "connect example.com: ask",
+        "exec curl https://example.com: allow",
+        "exec sh: ask",
+    ]
+    assert len(many.splitlines()) <= 5
+    assert "connect example.com: ask" in many and "32 other effects (-v shows all)" in many
 
 
 @owes("G-08")

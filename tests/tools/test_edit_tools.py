@@ -348,7 +348,7 @@ def test_the_advertised_parameters_are_the_canonical_ones() -> None:
     assert edit_file.schema["required"] == ["path", "old_string", "new_string"]
     assert delete_file.schema["required"] == ["path"]
     assert apply_patch.schema["required"] == ["patch"]
-    assert delete_file.level == "confirm"
+    assert delete_file.level == "auto"  # Its effect decides, as it does for `rm`.
 
 
 HALF = "\ud83d"

@@ -202,6 +202,7 @@ def _files(assembly: Assembly) -> Any:
         asking=policy.shipped,
         home=paths.home,
     )
+    cover_by_undo(assembly.wiring, root)
     assembly.wiring.closers.append(files.close)
     assembly.wiring.provided.setdefault(PATH_RESOLVER, files)
     assembly.wiring.provided.setdefault(Files, files)
@@ -216,6 +217,13 @@ def _protected(root: Path, home: Path, target: str) -> str | None:
 
     names = (*git.started_by(root), *git.inside(root, git.included_files(git.own_settings(home), home)))
     return next((name for name in names if target == name or target.startswith(f"{name}/")), None)
+
+
+def cover_by_undo(wiring: Wiring, root: Path) -> None:
+    """Let deletions be judged by what undo can restore."""
+    from pegboard.files.restorable import Restorable
+
+    wiring.safeguards = replace(wiring.safeguards, undo=Restorable(root))
 
 
 def _people(assembly: Assembly) -> Any:

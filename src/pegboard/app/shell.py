@@ -23,6 +23,7 @@ from pegboard.core.events import DestinationTried
 from pegboard.core.policy.policy import Policy
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.files.journal import ChangeOrigin, Journal
+from pegboard.files.restorable import Restorable
 from pegboard.files.snapshot import SnapshotLimits, TreeSnapshot
 from pegboard.net.destinations import Destination
 from pegboard.ports.processes import Process
@@ -62,6 +63,7 @@ def command_shell(assembly: Assembly) -> CommandShell:
         wiring.safeguards,
         environment=(f"sandbox:{choice.backend.name}", *sorted(names)),
         placeholders=held,
+        undo=Restorable(root),
     )
     return CommandShell(
         root,

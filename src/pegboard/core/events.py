@@ -198,7 +198,7 @@ class ContextCompacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """A run ends. `status`: done, suspended, limit or failed."""
+    """A run ends. `status`: done, suspended, limit, failed, or denied for a single call that was refused."""
 
     type: ClassVar[str] = "run.finished"
     run: str

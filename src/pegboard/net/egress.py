@@ -19,13 +19,23 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.core.secrets.handles import Substitution
 from pegboard.net.addresses import classify
-from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule, within
+from pegboard.net.destinations import (
+    OPENED_BY_OWNER,
+    Destination,
+    Resolve,
+    admits,
+    matches,
+    resolve_here,
+    split_rule,
+    within,
+)
 from pegboard.net.substitution import ByteSubstituter, inward, outward, substitute_head
 
 _HEAD_LIMIT: Final = 65_536
@@ -50,7 +60,7 @@ class EgressProxy:
     """One proxy for one command.
 
     Args:
-        hosts: rules, `host`, `*.suffix`, each with an optional `:port`.
+        hosts: rules, `host`, `*.suffix`, each with an optional `:port`; without one, ports 80 and 443.
         allow_private: rules for which an address that is not public is fine too.
         allow_cidrs: networks whose addresses are fine though they are not public.
         resolve: how names become addresses.
@@ -101,10 +111,9 @@ class EgressProxy:
 
     def refusals(self) -> list[str]:
         """One sentence for each refused destination."""
-        seen = dict.fromkeys((d.host, d.port, d.reason) for d in self.destinations if not d.allowed)
+        seen = dict.fromkeys((d.host, d.port, d.reason, d.hint) for d in self.destinations if not d.allowed)
         return [
-            f"connection to {host}:{port} was refused: {reason}. To allow it, call with hosts=[{host!r}]."
-            for host, port, reason in seen
+            f"connection to {host}:{port} was refused: {reason}; {hint}" for host, port, reason, hint in seen
         ] + [
             f"secret://{name} was not put in for {host}:{port}: an encrypted tunnel cannot be looked into. Write "
             f"http://{host}/… in the command; it leaves this machine as https."
@@ -271,8 +280,10 @@ class EgressProxy:
         host = host.rstrip(".").lower()
         if len(self.destinations) >= _MOST_ATTEMPTS:
             raise DestinationDenied(f"the command has tried {_MOST_ATTEMPTS:,} connections")
-        if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
-            raise self._refused(host, port, "this host is not allowed")
+        if not admits(self._rules, host, port):
+            named = any(matches(host, rule) for rule, _ in self._rules)
+            why = f"port {port} of this host is not allowed" if named else "this host is not allowed"
+            raise self._refused(host, port, why, "ask for it with hosts=[{!r}]")
         private = self._is_private(host, port)
         tls = self._tls() if secure else None
         async with asyncio.timeout(_CONNECT_S):
@@ -280,7 +291,9 @@ class EgressProxy:
             for address in addresses:
                 reason = None if private or within(address, self._cidrs) else classify(address)
                 if reason is not None:
-                    raise self._refused(host, port, f"its address {address} is not public ({reason})")
+                    raise self._refused(
+                        host, port, f"its address {address} is not public ({reason})", OPENED_BY_OWNER
+                    )
             problem: OSError | None = None
             for address in addresses:
                 try:
@@ -301,17 +314,21 @@ class EgressProxy:
             return [str(ip_address(host))]
         return await self._resolve(host, port)
 
-    def _refused(self, host: str, port: int, reason: str) -> DestinationDenied:
-        self._log(host, port, False, reason)
-        return DestinationDenied(reason)
+    def _refused(self, host: str, port: int, reason: str, hint: str) -> DestinationDenied:
+        seen = self._log(host, port, False, reason, hint=hint)
+        return DestinationDenied(f"{reason}; {seen.hint}")
 
-    def _log(self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = ()) -> None:
+    def _log(
+        self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = (), hint: str = ""
+    ) -> Destination:
         seen = Destination(
             host=host, port=port, allowed=allowed, reason=reason, at=time.time(), secrets=secrets
         )
+        seen = replace(seen, hint=hint.format(seen.name))
         self.destinations.append(seen)
         if self._on_destination is not None:
             self._on_destination(seen)
+        return seen
 
 
 async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:

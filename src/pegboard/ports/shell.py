@@ -67,6 +67,7 @@ class ExecOutcome:
         changes: what it changed in the workspace, empty where not captured.
         notes: what the sandbox has to say (refused connections, quarantined files, not undoable).
         backend: bubblewrap, docker, podman or none.
+        reached: where it connected to, each `host` or `host:port`; None where nobody watched.
     """
 
     exit_code: int
@@ -78,6 +79,7 @@ class ExecOutcome:
     changes: ChangeSet = NO_CHANGES
     notes: tuple[str, ...] = ()
     backend: str = "none"
+    reached: tuple[str, ...] | None = None
 
 
 class Shell(Protocol):

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
-from pegboard.core.call.call import Turn
 from pegboard.core.call.pipeline import CallStep, Executor
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
@@ -299,7 +298,6 @@ class Loop:
         while True:
             while state.inbox:
                 self._add_user_message(conversation, state.inbox.pop(0))
-                state.asked = Turn()
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:

@@ -34,7 +34,7 @@ class RunState:
         pending: what the run waits for when it is suspended.
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
-        asked: what a person refused in it, until the person speaks again.
+        asked: what was refused in it.
         spent_s: seconds that it took before it was taken up again.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """

@@ -44,6 +44,7 @@ class RunningCommand:
         stdout, stderr: the captured output.
         prepared: its confinement.
         started: monotonic seconds.
+        filtered: whether it has no other way out than the proxy.
         proxy: its way to the granted hosts, None without.
         notes: what must be said, in order.
     """
@@ -55,6 +56,7 @@ class RunningCommand:
     prepared: PreparedCommand
     backend: str
     started: float
+    filtered: bool = False
     proxy: EgressProxy | None = None
     notes: list[str] = field(default_factory=list[str])
     _ended: bool = False
@@ -91,7 +93,15 @@ class RunningCommand:
             changes=captured.changes,
             notes=(*self.notes, *not_undoable),
             backend=self.backend,
+            reached=self._reached(),
         )
+
+    def _reached(self) -> tuple[str, ...] | None:
+        """Where it connected to, by the proxy's account; None where it could pass it by."""
+        if not self.filtered:
+            return None
+        seen = () if self.proxy is None else self.proxy.destinations
+        return tuple(dict.fromkeys(d.name for d in seen if d.allowed))
 
 
 SHELL: Final = "/bin/bash"
@@ -291,6 +301,7 @@ class CommandShell:
                 prepared=prepared,
                 backend=self._backend.name,
                 started=started,
+                filtered=self._backend.network == "filtered",
                 notes=list(prepared.notes),
             )
             if pair is not None:

@@ -27,7 +27,8 @@ class RunRow:
 
     Attributes:
         id, stream: the run, and the session whose stream it is in.
-        status: running (or its process ended before it did), done, suspended, limit, failed.
+        status: running (or its process ended before it did), done, suspended, limit, failed,
+            denied (a single call that was refused).
         task, model, agent: what was asked of whom.
         started, ended: seconds since the epoch; ended is 0 while it goes on.
     """

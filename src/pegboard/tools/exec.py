@@ -12,7 +12,8 @@ from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import TimedOut
-from pegboard.core.result import Notes, ToolResult
+from pegboard.core.hosts import ascii_host, host_note
+from pegboard.core.result import REACHED, Notes, ToolResult
 from pegboard.core.schema.annotations import Alias, Command, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.processes import Process, Processes
@@ -34,7 +35,8 @@ async def plan_exec(call: ValidCall, context: Context) -> Plan:
     if shell.backend() == "none":
         effects = [_ask(effect) if effect.kind == "exec" else effect for effect in effects]
     known = {effect.target for effect in effects if effect.kind == "connect"}
-    effects += [Effect("connect", host) for host in arguments.get("hosts") or () if host not in known]
+    hosts = dict.fromkeys(map(ascii_host, arguments.get("hosts") or ()))
+    effects += [Effect("connect", host, reason=host_note(host)) for host in hosts if host not in known]
     private = {
         "read_only": inspection.read_only,
         "timeout_given": bool({"timeout", "timeout_ms"} & {*call.sent}),
@@ -126,7 +128,7 @@ def _wait_s(background: bool, yield_ms: int | None, timeout_s: float, can_yield:
 
 def _hosts(named: list[str] | None, planned: Plan | None) -> tuple[str, ...]:
     """The hosts that were authorised with the call, except the machine itself."""
-    wanted = list(named or ())
+    wanted = [ascii_host(host) for host in named or ()]
     if planned is not None:
         wanted += [effect.target for effect in planned.effects if effect.kind == "connect"]
     return tuple(dict.fromkeys(host for host in wanted if not _is_local(host)))
@@ -168,7 +170,13 @@ def _shown(outcome: ExecOutcome, timeout_s: float, *, can_follow: bool) -> ToolR
             else "Give a longer timeout.",
             details=data,
         )
-    extra = {"backend": outcome.backend, "dropped_bytes": outcome.dropped_bytes, "exec": list(outcome.notes)}
+    extra: dict[str, Any] = {
+        "backend": outcome.backend,
+        "dropped_bytes": outcome.dropped_bytes,
+        "exec": list(outcome.notes),
+    }
+    if outcome.reached is not None:
+        extra[REACHED] = list(outcome.reached)
     return ToolResult(content=(Text(_text(outcome)),), data=data, notes=Notes(extra=extra))
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pegboard.core.errors import BuildError, check_sequence, format_value
 from pegboard.net.addresses import classify
-from pegboard.net.destinations import within
+from pegboard.net.destinations import OPENED_BY_OWNER, within
 from pegboard.net.names import local_name
 
 Resolve = Callable[[str], Sequence[str]]
@@ -97,7 +97,7 @@ def judge_url(
     except ValueError:
         reason = "" if opened else local_name(host)
         if reason:
-            return _refused(parsed, reason)
+            return _refused(parsed, f"{reason}; {OPENED_BY_OWNER}")
         try:
             addresses = [
                 str(a) for a in check_sequence(resolve(host), "judge_url", "addresses from resolve(host)")
@@ -114,8 +114,7 @@ def judge_url(
         if reason is not None:
             return _refused(
                 parsed,
-                f"{host} leads to {address}, which is not public: {reason}. If this is intended, the owner can open the "
-                "host with allow or the network with allow_cidrs",
+                f"{host} leads to {address}, which is not public: {reason}; {OPENED_BY_OWNER}",
             )
     return Verdict(
         allowed=True, scheme=scheme, host=host, port=port, addresses=tuple(addresses), target=target

@@ -6,6 +6,7 @@ No later stage sees raw input. Planning looks through the tool's ports and chang
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator
+from dataclasses import replace
 from os.path import join, normpath
 from typing import Any, Final, cast
 
@@ -122,6 +123,7 @@ async def _plan(call: Call) -> None:
     tool = call.tool
     if tool.plan is not None:
         call.plan = await _own_plan(call)
+        await _judge_deletions(call)
         return
     declared = tool.effects
     if not declared and not tool.markers:
@@ -131,8 +133,46 @@ async def _plan(call: Call) -> None:
         effects = _effects_of(tool, declared(call.decoded.arguments))
     elif declared:
         effects = tuple(declared)
-    effects += await _marked(call)
+    effects += await marked_effects(call)
     call.plan = Plan(effects) if effects else EMPTY_PLAN
+    await _judge_deletions(call)
+
+
+async def _judge_deletions(call: Call) -> None:
+    """A deletion passes if undo can restore all of it, and asks if not: by what it does, not by which tool does it."""
+    effects, undo = call.plan.effects, call.parts.guards.undo
+    if undo is None or not any(_unjudged(e) for e in effects) or not _is_recorded(call):
+        return
+    judged: list[Effect] = []
+    for number, effect in enumerate(effects):
+        if _unjudged(effect) and not _is_moved(effects[number:]):
+            why = await undo.loss(effect.target)
+            reason = f"undo cannot restore it: {why}" if why else effect.reason
+            effect = replace(effect, at_least="ask" if why else "allow", reason=reason)
+        judged.append(effect)
+    call.plan = replace(call.plan, effects=tuple(judged))
+
+
+def _unjudged(effect: Effect) -> bool:
+    return effect.kind == "delete" and effect.at_least in (None, "allow")
+
+
+def _is_recorded(call: Call) -> bool:
+    """Whether undo knows of what the call deletes: as a change, through the Files port, or by a snapshot."""
+    if call.plan.changes or any(e.kind == "exec" for e in call.plan.effects):
+        return True
+    resolver = call.parts.resolver
+    return resolver is not None and any(port is resolver for _, port in call.parts.ports[call.tool.name])
+
+
+def _is_moved(following: tuple[Effect, ...]) -> bool:
+    """Whether what a command deletes stays in the workspace under another name: `mv a b`."""
+    command = next((e for e in following if e.kind == "exec"), None)
+    if command is None or not command.argv:
+        return False
+    moves = command.argv[0].rpartition("/")[2] == "mv" or command.argv[:2] == ("git", "mv")
+    written = [e for e in following[: following.index(command)] if e.kind == "write"]
+    return moves and bool(written) and not any(e.target.startswith("/") for e in written)
 
 
 async def _own_plan(call: Call) -> Plan:
@@ -174,7 +214,7 @@ def _check(tool: Tool, effects: Iterable[Effect]) -> None:
             )
 
 
-async def _marked(call: Call) -> tuple[Effect, ...]:
+async def marked_effects(call: Call) -> tuple[Effect, ...]:
     """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
     effects: list[Effect] = []
     taints, resolver = call.parts.guards.taints, call.parts.resolver
@@ -210,7 +250,12 @@ def _host(url: str) -> str:
     except ValueError:
         # Not a URL: the tool will say so; rules see the text as it is.
         host = ""
-    return (host or url).lower()
+    host = (host or url).lower()
+    if host.isascii():
+        return host
+    from pegboard.core.hosts import ascii_host
+
+    return ascii_host(host)
 
 
 def opens_own_paths(call: Call) -> bool:

@@ -90,13 +90,14 @@ class Approved:
     """A yes.
 
     Attributes:
-        scope: once, session, or always (these targets, this tool, this workspace).
+        scope: once, run (this tool towards these targets until the run ends), session, or always (these targets,
+            this tool, this workspace).
         expires_s: seconds until a session or always grant ends; None = 30 days for always.
         uses: how often the grant may be used, None = no limit.
         by: who said so.
     """
 
-    scope: Literal["once", "session", "always"] = "once"
+    scope: Literal["once", "run", "session", "always"] = "once"
     expires_s: float | None = None
     uses: int | None = None
     by: str = ""
@@ -128,14 +129,14 @@ class Waiting:
 
 
 Answer: TypeAlias = Approved | Refused | Waiting
-AnswerWord: TypeAlias = Literal["allow", "deny", "always", "session"]
+AnswerWord: TypeAlias = Literal["allow", "deny", "always", "session", "run"]
 
 
 class Approver(Protocol):
     """Whoever answers approval requests."""
 
     async def decide(self, request: ApprovalRequest) -> Answer | AnswerWord | str:
-        """Answer one request; the words `allow`, `session`, `always`, `deny` are accepted."""
+        """Answer one request; the words `allow`, `run`, `session`, `always`, `deny` are accepted."""
         ...
 
 
@@ -146,6 +147,8 @@ def answer_of(value: object) -> Answer:
             return value
         case "allow" | "once" | "yes" | True:
             return Approved()
+        case "run":
+            return Approved(scope="run")
         case "session":
             return Approved(scope="session")
         case "always":
@@ -153,7 +156,9 @@ def answer_of(value: object) -> Answer:
         case "deny" | "no" | False | None:
             return Refused()
         case _:
-            return Refused(f"the approver answered {value!r}, which is none of allow, session, always, deny")
+            return Refused(
+                f"the approver answered {value!r}, which is none of allow, run, session, always, deny"
+            )
 
 
 def approver_of(given: object) -> Approver:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
+from pegboard.core.hosts import ascii_host, host_note
 from pegboard.shell.guard.operands import (
     HOLE,
     Operand,
@@ -427,12 +428,18 @@ class Findings:
         elif kind is not PathZone.HARMLESS:
             self._path("delete", place, "allow", "")
 
-    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask") -> None:
-        """A host is reached; the sandbox has no network unless that was allowed."""
-        shown = host.replace(HOLE, "…") or "unknown host"
+    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask", *, bound: str = "") -> None:
+        """A host is reached; the sandbox has no network unless that was allowed. `bound`: what a yes is bound to."""
+        shown = (host.replace(HOLE, "…") if HOLE in host else ascii_host(host)) or "unknown host"
         why = reason or f"connects to {shown}"
+        if note := host_note(shown):
+            why += f", which {note}"
         effect = Effect(
-            "connect", shown, at_least=verdict, reason=why, bound=UNKNOWN if HOLE in host or not host else ""
+            "connect",
+            shown,
+            at_least=verdict,
+            reason=why,
+            bound=UNKNOWN if HOLE in host or not host else bound,
         )
         if effect not in self.effects:
             self._add(effect)
