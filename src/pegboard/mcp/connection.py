@@ -65,7 +65,7 @@ class Connection:
         self._stop = asyncio.Event()
         self._stale = asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
-        self._asking = ElicitationHandler(self.config.name)
+        self._asking = ElicitationHandler(self.config.name, server.limits)
         self._active = 0
         self._status = 0
 
@@ -259,16 +259,15 @@ class Connection:
         limit = self.config.tool_timeouts.get(str(params.get("name", "")), self.config.timeout_s)
         context = _context()
         self._enter(context)
-        loop = asyncio.get_running_loop()
-        last = loop.time() + max(limit, self.config.max_s)
-        told = None if context is None else ProgressReporter(context.emit, loop.time)
+        told = None if context is None else ProgressReporter(context.emit, asyncio.get_running_loop().time)
+        limits = self._server.limits
         try:
-            async with asyncio.timeout(limit) as deadline:
+            # The outer bound holds whatever a server says.
+            async with limits.limit(max(limit, self.config.max_s)), limits.limit(limit) as deadline:
 
                 async def progress(done: float, total: float | None, message: str | None) -> None:
-                    if self.config.progress_extends and not deadline.expired():
-                        # The call's own bound holds whatever a server says.
-                        deadline.reschedule(min(loop.time() + limit, last))
+                    if self.config.progress_extends:
+                        limits.restart(deadline, limit)
                     if told is not None:
                         told.said(done, total, message)
 
