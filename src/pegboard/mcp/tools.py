@@ -26,10 +26,11 @@ import re
 from collections.abc import Sequence
 
 from pegboard.core.content import Audio, File, Image
-from pegboard.core.errors import BuildError, InternalError, ToolError
+from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.result import render_error
 from pegboard.core.schema.foreign import ForeignSchema
 from pegboard.mcp.definitions import too_deep
+from pegboard.mcp.framing import unreadable_result
 
 LABEL: Final = "untrusted"
 _DIFF: Final = 4_000
@@ -66,7 +67,7 @@ def tool_result(
     if data is not None:
         fault = data_fault(data)
         if fault:
-            raise InternalError(f"MCP server {server!r}: the result of {tool} {fault} and was refused")
+            raise unreadable_result(server, tool, f"structured content that {fault}")
     content = [*blocks(raw.get("content")), *_elsewhere(raw)]
     if data is not None and not _tells(content, data):
         content.append(Text(sanitise(json.dumps(data, ensure_ascii=False))))
