@@ -204,3 +204,45 @@ def _joins(char: str) -> bool:
     return (
         unicodedata.category(char) in ("Lo", "Lm", "Mn", "Mc", "So", "Sk", "Cf") or 0x1F3FB <= code <= 0x1F3FF
     )
+
+
+def ascii_host(host: str) -> str:
+    """A host name as it is looked up: lower case, international labels in their `xn--` form.
+
+    Mapped as browsers map it (UTS 46, non-transitional, without the ASCII rules of STD 3; WHATWG URL §3.3), so that
+    a check, a question and a connection speak of the same host.
+
+    Raises:
+        ValueError: a label is no valid international name, or an `xn--` label does not stand for one (RFC 5891).
+    """
+    if host.isascii() and "xn--" not in host.lower():
+        return host.lower()
+    import idna  # Imported here: its tables are large, and nearly every name is plain.
+
+    try:
+        mapped = idna.uts46_remap(host, std3_rules=False, transitional=False)
+        return ".".join(_ascii_label(label) for label in mapped.split("."))
+    except UnicodeError as error:
+        raise ValueError(f"{host!r} is not a valid international host name: {error}") from None
+
+
+def _ascii_label(label: str) -> str:
+    import idna
+
+    if label.isascii() and not label.startswith("xn--"):
+        return label
+    name = label if not label.isascii() else label[4:].encode("ascii").decode("punycode")
+    form = f"xn--{name.encode('punycode').decode('ascii')}"
+    if label.isascii() and (
+        name.isascii()
+        or form != label
+        or idna.uts46_remap(name, std3_rules=False, transitional=False) != name
+    ):
+        raise UnicodeError(f"{label} does not stand for a name")
+    idna.check_nfc(name)
+    idna.check_initial_combiner(name)
+    idna.check_bidi(name)
+    for place, char in enumerate(name):
+        if char in "\u200c\u200d" and not idna.valid_contextj(name, place):
+            raise UnicodeError(f"{label} has a joiner where none can stand")
+    return form

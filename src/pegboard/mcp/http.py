@@ -17,6 +17,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED
 
 from pegboard.core.errors import ConfigError, Unavailable
+from pegboard.core.text import ascii_host
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.framing import size_text
 from pegboard.mcp.inbound import ConnectionClosed
@@ -60,7 +61,10 @@ class AddressGuard:
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise _refused(url, "it is no web address")
-        host, port = parts.hostname, parts.port or _PORTS[parts.scheme]
+        try:
+            host, port = ascii_host(parts.hostname), parts.port or _PORTS[parts.scheme]
+        except ValueError as error:
+            raise _refused(url, str(error)) from None
         if self._near:
             try:
                 addresses = list(await self._resolve(host, port))

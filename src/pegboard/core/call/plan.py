@@ -189,6 +189,15 @@ def _host(url: str) -> str:
     except ValueError:
         # Not a URL: the tool will say so; rules see the text as it is.
         host = ""
+    if host and (not host.isascii() or "xn--" in host.lower()):
+        from pegboard.core.text import ascii_host
+
+        name, colon, port = host.partition(":")
+        try:
+            return f"{ascii_host(name)}{colon}{port}"
+        except ValueError:
+            # The tool refuses it.
+            return host.lower()
     return (host or url).lower()
 
 
