@@ -376,3 +376,35 @@ def test_json_stays_json() -> None:
     assert (
         json.loads(json.dumps(parse(b'{"jsonrpc":"2.0","id":1,"x":"\\ud83d\\ude00"}')))["x"] == "\U0001f600"
     )
+
+
+LIST = [{"name": "a", "n": 1}, {"name": "b", "n": 2.5}]
+
+
+@pytest.mark.parametrize(
+    ("texts", "data"),
+    [
+        ([json.dumps(LIST, indent=2)], {"entities": LIST}),
+        ([json.dumps({"entities": LIST}, indent=4)], {"entities": LIST}),
+        ([json.dumps(one) for one in LIST], {"result": LIST}),
+        (["```json\n" + json.dumps(LIST) + "\n```"], {"items": LIST}),
+        (["a", "b"], {"result": ["a", "b"]}),
+        (["42"], {"result": 42}),
+        (["true"], {"result": True}),
+        (["plain words"], {"text": "plain words"}),
+    ],
+)  # fmt: skip
+def test_data_that_comes_as_text_too_is_told_once(texts: list[str], data: dict[str, Any]) -> None:
+    content = [{"type": "text", "text": t} for t in texts]
+    result = tool_result({"content": content, "structuredContent": data}, server="s", tool="t")
+
+    assert [b.text for b in result.content if isinstance(b, Text)] == texts
+    assert result.data == data
+
+
+@pytest.mark.parametrize("text", ["[1]", "2 entities", "1", "[]"])
+def test_data_that_no_text_carries_is_told_beside_it(text: str) -> None:
+    content = [{"type": "text", "text": text}]
+    result = tool_result({"content": content, "structuredContent": {"a": [True]}}, server="s", tool="t")
+
+    assert '{"a": [true]}' in result.text

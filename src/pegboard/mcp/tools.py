@@ -203,18 +203,28 @@ def data_fault(value: Any) -> str:
 
 
 def _tells(content: list[Block], data: Any) -> bool:
-    """Whether some text already is this very data as JSON."""
-    for one in content:
-        if isinstance(one, Text) and one.text[:1] in '[{"0123456789tfn-':
-            try:
-                if json.loads(one.text) == data:
-                    return True
-            except (ValueError, RecursionError):
-                continue
+    """Whether the texts already carry this very data: whole, without its wrapping, or an item in each."""
     texts = [b.text for b in content if isinstance(b, Text)]
-    # Servers wrap a bare text as {"result": text}: that says nothing more.
     wrapped = cast("dict[str, Any]", data) if isinstance(data, dict) else _NOTHING
-    return len(wrapped) == 1 and next(iter(wrapped.values())) in texts
+    # Servers wrap what is no object as {"result": value}, and name it as they like.
+    meant = [data, *(wrapped.values() if len(wrapped) == 1 else ())]
+    read = [_as_json(text) for text in texts]
+    said = [*texts, texts, *read, read]
+    return any(_same(one, other) for one in meant for other in said)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; True is not 1 there."""
+    return (
+        one == other and json.dumps(one, sort_keys=True).lower() == json.dumps(other, sort_keys=True).lower()
+    )
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return json.loads(text.strip().removeprefix("```json").removesuffix("```"))
+    except (ValueError, RecursionError):
+        return text
 
 
 def _image(encoded: str, mime: str) -> Block:
