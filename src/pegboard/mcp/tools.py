@@ -207,9 +207,9 @@ def _tells(content: list[Block], data: Any) -> bool:
     texts = [b.text for b in content if isinstance(b, Text)]
     wrapped = cast("dict[str, Any]", data) if isinstance(data, dict) else _NOTHING
     # Servers wrap what is no object as {"result": value}, and name it as they like.
-    meant = [data, *(wrapped.values() if len(wrapped) == 1 else ())]
-    read = [_as_json(text) for text in texts]
-    said = [*texts, texts, *read, read]
+    meant: list[Any] = [data, *(wrapped.values() if len(wrapped) == 1 else ())]
+    read: list[Any] = [_as_json(text) for text in texts]
+    said: list[Any] = [*texts, texts, *read, read]
     return any(_same(one, other) for one in meant for other in said)
 
 
