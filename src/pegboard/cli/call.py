@@ -28,8 +28,8 @@ from pegboard.cli.status import LINE
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, SuspendedCall
 from pegboard.core.schema.json_schema import types_of
+from pegboard.core.schema.json_text import NotFinite, loads
 from pegboard.core.schema.numerals import Numeral, as_sent, exact
-from pegboard.core.schema.repair import Malformed, repair_json
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
 from pegboard.core.tool import Tool
@@ -181,8 +181,9 @@ def _standard_input() -> str:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value: object = repair_json(text or "{}").value
-    except Malformed as error:
+        # Exactly, or not at all: what is put together from two places must not rest on a guess.
+        value: object = loads(text or "{}")
+    except (ValueError, RecursionError, NotFinite) as error:
         raise BuildError(f"--args is not valid JSON ({error}): {clip(text, 0, 80)!r}") from None
     if not isinstance(value, dict):
         raise BuildError(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+from pegboard.core.hosts import ascii_host
+
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 WEB_PORTS: Final = (80, 443)
@@ -71,14 +73,18 @@ def matches(host: str, pattern: str) -> bool:
 
 
 def split_rule(rule: str) -> tuple[str, int | None]:
-    """`host`, `host:443`, `[::1]:443` as host and port; None where it names no port."""
+    """`host`, `host:443`, `[::1]:443` as host and port; None where it names no port.
+
+    Raises:
+        ValueError: the host is no valid international name.
+    """
     if rule.startswith("["):
         host, _, rest = rule[1:].partition("]")
         return host, int(rest[1:]) if rest.startswith(":") and rest[1:].isdigit() else None
     host, colon, port = rule.rpartition(":")
     if colon and port.isdigit() and ":" not in host:
-        return host, int(port)
-    return rule, None
+        return ascii_host(host), int(port)
+    return ascii_host(rule), None
 
 
 async def resolve_here(host: str, port: int) -> Sequence[str]:

@@ -12,7 +12,7 @@ from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import TimedOut
-from pegboard.core.hosts import ascii_host, host_note
+from pegboard.core.hosts import host_note, shown_host
 from pegboard.core.result import REACHED, Notes, ToolResult
 from pegboard.core.schema.annotations import Alias, Command, Inject
 from pegboard.core.tool import ValidCall, tool
@@ -35,7 +35,7 @@ async def plan_exec(call: ValidCall, context: Context) -> Plan:
     if shell.backend() == "none":
         effects = [_ask(effect) if effect.kind == "exec" else effect for effect in effects]
     known = {effect.target for effect in effects if effect.kind == "connect"}
-    hosts = dict.fromkeys(map(ascii_host, arguments.get("hosts") or ()))
+    hosts = dict.fromkeys(map(shown_host, arguments.get("hosts") or ()))
     effects += [Effect("connect", host, reason=host_note(host)) for host in hosts if host not in known]
     private = {
         "read_only": inspection.read_only,
@@ -128,7 +128,7 @@ def _wait_s(background: bool, yield_ms: int | None, timeout_s: float, can_yield:
 
 def _hosts(named: list[str] | None, planned: Plan | None) -> tuple[str, ...]:
     """The hosts that were authorised with the call, except the machine itself."""
-    wanted = [ascii_host(host) for host in named or ()]
+    wanted = [shown_host(host) for host in named or ()]
     if planned is not None:
         wanted += [effect.target for effect in planned.effects if effect.kind == "connect"]
     return tuple(dict.fromkeys(host for host in wanted if not _is_local(host)))

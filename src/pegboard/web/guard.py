@@ -12,6 +12,7 @@ from typing import Final, cast
 from urllib.parse import quote
 
 from pegboard.core.errors import BuildError, check_sequence, format_value
+from pegboard.core.hosts import ascii_host
 from pegboard.net.addresses import classify
 from pegboard.net.destinations import OPENED_BY_OWNER, within
 from pegboard.net.names import local_name
@@ -176,14 +177,10 @@ def _domain(host: str) -> str:
     """IDNA and NFKC before anything is judged: other spellings of a name are the name."""
     if not host:
         raise ValueError("the URL has no host")
-    text = unicodedata.normalize("NFKC", _DOTS.sub(".", host)).lower()
+    text = unicodedata.normalize("NFKC", _DOTS.sub(".", host))
     if "\u00ad" in text or _FORBIDDEN.search(text):
         raise ValueError(f"{host!r} is not a host name")
-    if not text.isascii():
-        try:
-            text = text.encode("idna").decode("ascii")
-        except UnicodeError:
-            raise ValueError(f"{host!r} is not a host name") from None
+    text = ascii_host(text)
     text = text.removesuffix(".")
     if not text or any(not label or len(label) > 63 for label in text.split(".")) or len(text) > 253:
         raise ValueError(f"{host!r} is not a host name")

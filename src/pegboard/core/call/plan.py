@@ -251,11 +251,11 @@ def _host(url: str) -> str:
         # Not a URL: the tool will say so; rules see the text as it is.
         host = ""
     host = (host or url).lower()
-    if host.isascii():
+    if host.isascii() and "xn--" not in host:
         return host
-    from pegboard.core.hosts import ascii_host
+    from pegboard.core.hosts import shown_host
 
-    return ascii_host(host)
+    return shown_host(host)
 
 
 def opens_own_paths(call: Call) -> bool:

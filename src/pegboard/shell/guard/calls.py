@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
-from pegboard.core.hosts import ascii_host, host_note
+from pegboard.core.hosts import host_note, shown_host
 from pegboard.shell.guard.operands import (
     HOLE,
     Operand,
@@ -430,7 +430,7 @@ class Findings:
 
     def connect(self, host: str, reason: str = "", verdict: Verdict = "ask", *, bound: str = "") -> None:
         """A host is reached; the sandbox has no network unless that was allowed. `bound`: what a yes is bound to."""
-        shown = (host.replace(HOLE, "…") if HOLE in host else ascii_host(host)) or "unknown host"
+        shown = (host.replace(HOLE, "…") if HOLE in host else shown_host(host)) or "unknown host"
         why = reason or f"connects to {shown}"
         if note := host_note(shown):
             why += f", which {note}"
