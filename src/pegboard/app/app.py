@@ -151,7 +151,7 @@ class App:
         """The store of the history; its file is opened when it is first read or written."""
         if self._store is None:
             self._store = SqliteStore(
-                self.history.file, recovered=lambda saved: self.on_warning(str(saved))
+                self.history.file, recovered=lambda saved: self.on_warning(str(saved)), chain=lambda: self.history.chain
             )  # fmt: skip
         return self._store
 

@@ -17,6 +17,7 @@ from pegboard.core.events import (
     Event,
     ModelReplied,
     Notice,
+    PayloadsPurged,
     PermissionRequested,
     RunFinished,
     RunResumed,
@@ -228,6 +229,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             out["result"] = result_to_dict(result)
         case Notice():
             out |= {"text": event.text, "detail": to_jsonable(event.detail)}
+        case PayloadsPurged(through):
+            out["through"] = through
         case ContextCompacted():
             out |= {
                 "budget_tokens": event.budget_tokens,
@@ -363,6 +366,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "call.destination": _destination_tried,
     "call.finished": _call_finished,
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
+    "history.purged": lambda v: PayloadsPurged(int(v["through"])),
     "context.compacted": _context_compacted,
     "run.finished": _run_finished,
 }

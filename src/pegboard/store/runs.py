@@ -15,6 +15,9 @@ from pegboard.store.table import Table, after_prefix
 OPEN: Final = frozenset({"running", "suspended"})
 """The status of a run that may go on."""
 
+RUN_EVENTS: Final = frozenset({RunStarted.type, RunResumed.type, RunFinished.type})
+"""Types of the events that rows are made from."""
+
 _RUNS: Final = "runs"
 _BY_TIME: Final = "runs_by_time"
 _BY_SESSION: Final = "runs_by_session"
