@@ -166,6 +166,22 @@ def test_a_preview_shows_the_diff_and_touches_nothing(pegboard: Run, workspace: 
     assert (tree(workspace), tree(home)) == (before, mine)
 
 
+@pytest.mark.parametrize("preview", [[], ["--preview"]])
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["write_file", "path=./pegboard.toml", "content=x"], "write pegboard.toml"),
+        (["delete_file", "path=pegboard.toml"], "delete pegboard.toml"),
+    ],
+)
+def test_a_refused_call_shows_what_it_would_have_done(
+    pegboard: Run, workspace: Path, arguments: list[str], shown: str, preview: list[str]
+) -> None:
+    (workspace / "pegboard.toml").write_text("")
+
+    assert f"▸ {shown}  [deny]\n" in pegboard("call", *arguments, *preview).err
+
+
 def test_a_preview_has_the_status_of_the_call(pegboard: Run) -> None:
     assert (
         pegboard("call", "write_file", "path=b", "content=c", "--mode", "read-only", "--preview").status == 3

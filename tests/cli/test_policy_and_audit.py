@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from pegboard.app.app import App
 from pegboard.cli.main import app
 from pegboard.core.events import DestinationTried
+from pegboard.core.policy.policy import SHIPPED
 from tests.ledger import owes
 
 POLICY = """
@@ -64,7 +65,7 @@ def test_explain_shows_first_what_decided_and_counts_the_rules_that_are_silent(p
     assert out[0] == "deny  (deny read:secrets/**)"
     assert out[1] == "reason: it holds passwords"
     assert any("decides" in line and "rules[0]" in line for line in out)
-    assert any(line.strip().startswith("did not match: 10 built-in, 3 user") for line in out)
+    assert any(line.strip().startswith(f"did not match: {len(SHIPPED)} built-in, 3 user") for line in out)
 
 
 @owes("G-08")
@@ -74,7 +75,7 @@ def test_explain_as_json_holds_every_rule_that_was_tried(project: Path) -> None:
     )
 
     assert (shown["decision"], shown["rule"]) == ("allow", "mode workspace")
-    assert len(shown["effects"][0]["tried"]) == 14
+    assert len(shown["effects"][0]["tried"]) == len(SHIPPED) + 4
     assert not any(t["matches"] for t in shown["effects"][0]["tried"])
 
 

@@ -28,8 +28,6 @@ from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.ports.processes import Processes
-from pegboard.ports.shell import Shell
 from pegboard.ports.store import StoreError
 from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
@@ -324,9 +322,6 @@ class App:
             shaper=Shaper(), grants=cast(StoredGrants, self.policy.grants),
         )  # fmt: skip
         needs = needs_of(toolkit, wiring.provided)
-        if only is not None and len(toolkit) == 1 and Shell in needs:
-            # Nobody could follow a background command once this call is over.
-            needs.discard(Processes)
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
         store = await self._open_store(recorded)

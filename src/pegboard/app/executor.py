@@ -297,7 +297,8 @@ class Executor:
         """End what was started: background commands, threads."""
         for source in self._sources:
             await source.aclose()
-        await self.wiring.aclose()
+        for sentence in await self.wiring.aclose():
+            self.on_warning(sentence)
         self.pipeline.close()
 
     async def __aenter__(self) -> Executor:

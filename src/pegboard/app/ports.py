@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from pegboard.core.policy.grants import MemoryGrants
 from pegboard.core.policy.guards import Guards, StoredState
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import TaintTracker
+from pegboard.core.protected import protected_entry
 from pegboard.core.result import Shaper, Spills
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
@@ -110,6 +112,19 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
     wiring.safeguards = _guards(config, redactor, store, spills, wiring.grants)
     wiring.provided.setdefault(Spills, spills)
     wiring.provided[KEEPER] = LazyArtifactSaver(wiring.provided, store)
+    required = {
+        port
+        for tool in assembly.toolkit
+        for name, port in tool.signature.inject.items()
+        if name not in tool.signature.optional_inject
+    }
+    if Processes not in required:
+        # A command moves to the background only where a tool of the kit can follow it there.
+        needs = needs - {Processes}
+    if needs & PORTS.keys() & {PATH_RESOLVER, Files, Shell}:
+        wiring.policy = replace(
+            wiring.policy, protected=partial(_protected, assembly.workspace, assembly.paths.home)
+        )
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
         if kind in needs:
             assembly.port(kind)
@@ -184,12 +199,23 @@ def _files(assembly: Assembly) -> Any:
         masked=[paths.home / name for name in MASKED if (paths.home / name).exists()]
         + [p for p in (paths.config, paths.state, paths.data) if p.exists()],
         deny=denied if rules else None,
+        asking=policy.shipped,
         home=paths.home,
     )
     assembly.wiring.closers.append(files.close)
     assembly.wiring.provided.setdefault(PATH_RESOLVER, files)
     assembly.wiring.provided.setdefault(Files, files)
     return files
+
+
+def _protected(root: Path, home: Path, target: str) -> str | None:
+    """The entry that protects a target: of the list, or what git's configuration takes in now."""
+    if (entry := protected_entry(target)) is not None:
+        return entry
+    from pegboard.shell.sandbox import git
+
+    names = (*git.started_by(root), *git.inside(root, git.included_files(git.own_settings(home), home)))
+    return next((name for name in names if target == name or target.startswith(f"{name}/")), None)
 
 
 def _people(assembly: Assembly) -> Any:

@@ -39,6 +39,7 @@ class ExecRequest:
         stdin: bytes given to standard input, then end of file; None = /dev/null.
         hosts: hosts reachable through the egress proxy.
         read_only: no snapshot is needed.
+        approved: workspace paths whose change was authorised with the command; protected ones are open to it.
         max_output_bytes: kept of stdout and stderr each, half head and half tail.
     """
 
@@ -49,6 +50,7 @@ class ExecRequest:
     stdin: bytes | None = None
     hosts: tuple[str, ...] = ()
     read_only: bool = False
+    approved: tuple[str, ...] = ()
     max_output_bytes: int = 1_000_000
 
 

@@ -174,6 +174,7 @@ def _request(call: Call) -> ApprovalRequest:
         digest=call.digest,
         novel=() if novelty is None else novelty.unseen(call.workspace, keys),
         tainted=decision.tainted,
+        person=decision.person,
         session=outer.session,
         agent=outer.agent,
         run=outer.run,

@@ -163,21 +163,27 @@ class Pipeline:
             ToolError: it cannot be decoded or planned.
         """
         call = decode(self.parts, sent, context)
+        await self._decide(call)
+        return call
+
+    async def _decide(self, call: Call) -> None:
         await plan(call)
         check_secrets(call)
         await self.parts.guards.refresh(call.workspace)
         call.decision = evaluate(call)
-        return call
 
     async def preview(self, sent: ToolCall, context: Context) -> Preview:
         """What `call` would do with these arguments; changes nothing and asks nobody."""
+        call: Call | None = None
         try:
-            call = await self.examine(sent, context)
+            call = decode(self.parts, sent, context)
+            await self._decide(call)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  The boundary of a preview: a failed plan is its answer.
             failure = as_tool_error(error)
-            return Preview(decision="deny", error=failure, reason=str(failure))
+            effects = () if call is None else call.plan.effects
+            return Preview(effects=effects, decision="deny", error=failure, reason=str(failure))
         return Preview(
             effects=call.plan.effects,
             changes=call.plan.changes.changes,

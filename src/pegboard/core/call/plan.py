@@ -5,8 +5,8 @@ No later stage sees raw input. Planning looks through the tool's ports and chang
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from os.path import join
+from collections.abc import Awaitable, Iterable, Iterator
+from os.path import join, normpath
 from typing import Any, Final, cast
 
 from pegboard.core.call.call import Call, Parts, new_call_id
@@ -14,7 +14,7 @@ from pegboard.core.call.provide import Provided
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, PATH_KINDS, Effect, Plan
-from pegboard.core.errors import BuildError, UnknownTool
+from pegboard.core.errors import BuildError, OutsideWorkspace, PermissionDenied, UnknownTool
 from pegboard.core.policy.rules import CONDITIONS, Situation
 from pegboard.core.policy.taint import UNTRUSTED
 from pegboard.core.schema.problems import format_json, short_name
@@ -92,12 +92,33 @@ _SEVERAL: Final = (list, tuple, set, frozenset)
 
 
 async def plan(call: Call) -> None:
-    """Set the call's plan.
+    """Set the call's plan; of a call that is refused here it is what the arguments name.
 
     Raises:
         ToolError: the tool's own plan or effects function refuses the arguments.
         BuildError: it gave something that is not a plan or an effect.
     """
+    try:
+        await _plan(call)
+    except (PermissionDenied, OutsideWorkspace):
+        call.plan = Plan(tuple(_named(call)))
+        raise
+
+
+def _named(call: Call) -> Iterator[Effect]:
+    """The effects that marked parameters name, as they are written: they may lead where nothing is resolved."""
+    for parameter in call.tool.markers:
+        value = call.decoded.arguments.get(parameter.name)
+        if parameter.marker is None or value is None:
+            continue
+        for item in cast("list[Any]", value) if isinstance(value, _SEVERAL) else [value]:
+            is_path = parameter.marker.kind in PATH_KINDS
+            yield Effect(
+                parameter.marker.kind, normpath(str(item)) if is_path else str(item), at_least="deny"
+            )
+
+
+async def _plan(call: Call) -> None:
     tool = call.tool
     if tool.plan is not None:
         call.plan = await _own_plan(call)

@@ -65,6 +65,7 @@ class ApprovalRequest:
         novel: what is done for the first time in this workspace, such as `host evil.example`.
         tainted: sources of untrusted and of private content for which it asks; empty where it asks for
             another reason. Only a person lifts such a question.
+        person: it changes protected files, which only a person allows either.
         session, agent, run: where the call runs.
     """
 
@@ -78,6 +79,7 @@ class ApprovalRequest:
     digest: str = ""
     novel: tuple[str, ...] = ()
     tainted: tuple[str, ...] = ()
+    person: bool = False
     session: str = ""
     agent: str = ""
     run: str = ""
@@ -183,14 +185,14 @@ class DenyAll:
 
 
 class AllowOnce:
-    """`--yes`: every request is approved once; lifts neither a deny nor a question of taint."""
+    """`--yes`: every request is approved once; lifts neither a deny nor a question that only a person answers."""
 
     def __init__(self, by: str = "--yes") -> None:
         self._by = by
 
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """Approve once; refuse where only a person may say yes."""
-        if request.tainted:
+        if request.tainted or request.person:
             return Refused(f"{request.reason}; {self._by} does not answer that, only a person does", self._by)
         return Approved(by=self._by)
 
