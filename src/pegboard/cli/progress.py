@@ -99,6 +99,7 @@ class EventPrinter:
             case RunFinished():
                 self._end_line()
             case Notice():
+                self._end_line()
                 print_line(paint(f"  note: {escape_controls(event.text)}", "yellow"))
             case _:
                 pass

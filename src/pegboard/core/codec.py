@@ -91,8 +91,9 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
             return part.to_dict()
         case Thinking(text, signature):
             return {"type": "thinking", "text": text, "signature": signature}
-        case Opaque(dialect, value):
-            return {"type": "opaque", "dialect": dialect, "value": to_jsonable(value)}
+        case Opaque(dialect, value, origin):
+            sender = {"origin": origin} if origin else {}
+            return {"type": "opaque", "dialect": dialect, "value": to_jsonable(value), **sender}
         case ToolCall(call_id, name, arguments, raw):
             return {
                 "type": "call",
@@ -114,7 +115,7 @@ def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | Tool
         case "thinking":
             return Thinking(value["text"], value["signature"])
         case "opaque":
-            return Opaque(value["dialect"], value["value"])
+            return Opaque(value["dialect"], value["value"], value.get("origin", ""))
         case _:
             return Text(value["text"])
 
