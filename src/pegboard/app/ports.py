@@ -34,7 +34,7 @@ from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.tool_search import ToolSearch
-from pegboard.ports.web import Web
+from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
 from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
@@ -221,6 +221,13 @@ def _web(assembly: Assembly) -> Any:
     )  # fmt: skip
 
 
+def _web_search(assembly: Assembly) -> Any:
+    from pegboard.app.search import searcher
+
+    settings = assembly.config.web.search
+    return searcher(settings, http_client(assembly, tool="web_search", timeout_s=settings.timeout_s))
+
+
 def http_client(assembly: Assembly, *, tool: str, **options: Any) -> HttpClient:
     """A client that reaches what is public and what the settings open, and no host that a rule denies a tool."""
     from pegboard.net.client import HttpClient
@@ -272,5 +279,6 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Shell: _shell,
     ToolSearch: _tool_search,
     Web: _web,
+    WebSearch: _web_search,
 }
 """What stands behind each port unless the caller provides it. A new port is one line here."""
