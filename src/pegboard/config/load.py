@@ -20,6 +20,7 @@ from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
+from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy.budgets import Budget
@@ -46,6 +47,7 @@ class Config:
         require_sandbox: refuse to run a command where the sandbox does not work.
         confinement: the whole of `[sandbox]`: backend, image, limits of a command.
         network: private places that are open to the network guard (`[network]`).
+        web: how pages are read (`[web]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it.
@@ -72,6 +74,7 @@ class Config:
     require_sandbox: bool = False
     confinement: SandboxSettings = field(default_factory=SandboxSettings)
     network: NetworkSettings = field(default_factory=NetworkSettings)
+    web: WebSettings = field(default_factory=WebSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -190,6 +193,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     changes["require_sandbox"] = changes["confinement"].require
             case "network":
                 changes[key] = read_network(value, path, before=config.network)
+            case "web":
+                changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":
                 changes[key] = typed(bool, value, path, key)
             case "exec_timeout_s":
@@ -282,6 +287,8 @@ def _documents(
                 out[key] = tuple(
                     typed(str, v, path, key) for v in typed(list, value, path, f"compat: {setting}")
                 )
+    if FROM_DOCUMENTS & set(meant.settings):
+        out["web"] = web_of_documents(meant.settings, path, before=changes.get("web", config.web))
     return {**out, "ignored": config.ignored + tuple(f"{path.name}: {w}" for w in meant.warnings)}
 
 
