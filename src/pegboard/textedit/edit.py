@@ -67,6 +67,9 @@ def apply_edit(data: bytes, edit: Edit, *, path: str) -> EditResult:
         # The mark is no text: it stays where it is, whoever sends it along.
         edit = replace(edit, old=edit.old.removeprefix(_MARK), new=edit.new.removeprefix(_MARK))
     edit = _checked(edit, path)
+    if b"\0" in data and not encoding.wide and "\u2400" in edit.old:
+        # As reading shows a NUL byte.
+        edit = replace(edit, old=edit.old.replace("\u2400", "\0"), new=edit.new.replace("\u2400", "\0"))
     if encoding == UTF8 or (encoding.codec == "utf-8" and not encoding.damaged):
         edited = _apply_utf8(data, edit, path, len(encoding.bom))
     else:
