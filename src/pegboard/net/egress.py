@@ -18,9 +18,9 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pegboard.core.secrets.handles import Substitution
@@ -36,18 +36,31 @@ _CHUNK: Final = 65_536
 # A command may try as often as it likes; what is kept of it, and held open for it, has an end.
 _MOST_ATTEMPTS: Final = 10_000
 _MOST_OPEN: Final = 512
+_KEPT: Final = 1_000
 _BARE: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
 _HOP_HEADERS: Final = frozenset(
     (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive", b"te", b"upgrade")
 )
+
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Dial: TypeAlias = Callable[..., Awaitable[Streams]]
 
 
 class DestinationDenied(Exception):
     """A destination was not allowed; the text says why."""
 
 
+async def dial_out(address: str, port: int, **tls: Any) -> Streams:
+    """A connection to an address that was checked.
+
+    Raises:
+        OSError: it cannot be reached.
+    """
+    return await asyncio.open_connection(address, port, **tls)
+
+
 class EgressProxy:
-    """One proxy for one command.
+    """One proxy for one command, or for a browser.
 
     Args:
         hosts: rules, `host`, `*.suffix`, each with an optional `:port`.
@@ -57,6 +70,9 @@ class EgressProxy:
         on_destination: called with every attempt, for the audit.
         substitutions: secrets whose placeholders the command has.
         tls: makes the context for the https connections of `substitutions`; None = the system's authorities.
+        refuse: why a host and port must not be reached, empty if they may; asked before the name is resolved.
+        most_attempts: connections that may be tried; None = no end, and only the last ones are kept.
+        dial: how an address is connected to.
     """
 
     def __init__(
@@ -69,6 +85,9 @@ class EgressProxy:
         on_destination: Callable[[Destination], None] | None = None,
         substitutions: Sequence[Substitution] = (),
         tls: Callable[[], ssl.SSLContext] | None = None,
+        refuse: Callable[[str, int], str] | None = None,
+        most_attempts: int | None = _MOST_ATTEMPTS,
+        dial: Dial = dial_out,
     ) -> None:
         self._swaps = [(swap, [split_rule(rule) for rule in swap.hosts]) for swap in substitutions]
         self._tls = tls or ssl.create_default_context
@@ -79,6 +98,9 @@ class EgressProxy:
         self._on_destination = on_destination
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._refuse = refuse
+        self._most_attempts = most_attempts
+        self._dial = dial
         self.destinations: list[Destination] = []
         self._unfilled: list[tuple[str, str, int]] = []
 
@@ -203,7 +225,7 @@ class EgressProxy:
         *,
         secure: bool = False,
         log: bool = True,
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    ) -> Streams | None:
         try:
             return await self._upstream(host, port, secure=secure, log=log)
         except DestinationDenied as refusal:
@@ -255,9 +277,7 @@ class EgressProxy:
     def _is_private(self, host: str, port: int) -> bool:
         return any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._private)
 
-    async def _upstream(
-        self, host: str, port: int, *, secure: bool = False, log: bool = True
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _upstream(self, host: str, port: int, *, secure: bool = False, log: bool = True) -> Streams:
         """A connection to an allowed destination, at an address that was checked.
 
         Args:
@@ -269,10 +289,12 @@ class EgressProxy:
             OSError: it cannot be reached.
         """
         host = host.rstrip(".").lower()
-        if len(self.destinations) >= _MOST_ATTEMPTS:
-            raise DestinationDenied(f"the command has tried {_MOST_ATTEMPTS:,} connections")
+        if self._most_attempts is not None and len(self.destinations) >= self._most_attempts:
+            raise DestinationDenied(f"the command has tried {self._most_attempts:,} connections")
         if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
             raise self._refused(host, port, "this host is not allowed")
+        if self._refuse is not None and (reason := self._refuse(host, port)):
+            raise self._refused(host, port, reason)
         private = self._is_private(host, port)
         tls = self._tls() if secure else None
         async with asyncio.timeout(_CONNECT_S):
@@ -285,9 +307,9 @@ class EgressProxy:
             for address in addresses:
                 try:
                     if tls is None:
-                        streams = await asyncio.open_connection(address, port)
+                        streams = await self._dial(address, port)
                     else:
-                        streams = await asyncio.open_connection(address, port, ssl=tls, server_hostname=host)
+                        streams = await self._dial(address, port, ssl=tls, server_hostname=host)
                 except OSError as failed:
                     problem = failed
                     continue
@@ -310,6 +332,8 @@ class EgressProxy:
             host=host, port=port, allowed=allowed, reason=reason, at=time.time(), secrets=secrets
         )
         self.destinations.append(seen)
+        if self._most_attempts is None:
+            del self.destinations[:-_KEPT]
         if self._on_destination is not None:
             self._on_destination(seen)
 

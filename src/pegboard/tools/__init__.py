@@ -25,6 +25,7 @@ TOOLS: Final[dict[str, str]] = {
     "export_artifact": "pegboard.tools.export_artifact:export_artifact",
     "import_artifact": "pegboard.tools.import_artifact:import_artifact",
     "search_tools": "pegboard.tools.search_tools:search_tools",
+    "browser": "pegboard.tools.browser:browser",
 }
 """Built-in tools by name; loaded at first use."""
 
