@@ -11,7 +11,7 @@ from typing import Final
 from pegboard.browser.chromium import BrowserOptions, Chromium, LoopThread
 from pegboard.browser.session import BrowserSession
 from pegboard.core.context import current_context
-from pegboard.core.errors import InvalidArguments
+from pegboard.core.errors import InvalidArguments, Unavailable
 from pegboard.ports.browser import NOWHERE, BrowserAction, BrowserReply, Close, Place, Target
 
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -40,6 +40,7 @@ class ChromiumBrowser:
         self._chromium: Chromium | None = None
         self._sessions: dict[_Key, BrowserSession] = {}
         self._last: dict[str, tuple[str, str]] = {}
+        self._endings: set[asyncio.Future[None]] = set()
 
     async def place(self, *, target: Target | None = None, profile: str = "") -> Place:
         """See Browser."""
@@ -85,8 +86,13 @@ class ChromiumBrowser:
         self, key: _Key, action: BrowserAction, tab: str, timeout_s: float, host: str | None
     ) -> BrowserReply:
         session = await self._opened(key)
-        async with session.lock:
-            reply = await session.perform(action, tab=tab, timeout_s=timeout_s, host=host)
+        try:
+            async with session.lock:
+                reply = await session.perform(action, tab=tab, timeout_s=timeout_s, host=host)
+        except Unavailable:
+            if self._chromium is not None:
+                await self._chromium.check(key[1])
+            raise
         if isinstance(action, Close) and not action.tab:
             self._sessions.pop(key, None)
             self._last.pop(key[0], None)
@@ -110,13 +116,16 @@ class ChromiumBrowser:
     def _gone(self, target: str) -> None:
         """A browser has crashed or was ended: its sessions start anew."""
         for key in [k for k in self._sessions if k[1] == target]:
-            del self._sessions[key]
+            ending = asyncio.ensure_future(self._sessions.pop(key).close())
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
 
     async def _close(self) -> None:
         for session in list(self._sessions.values()):
             async with asyncio.timeout(10):
                 await session.close()
         self._sessions.clear()
+        await asyncio.gather(*self._endings)
         if self._chromium is not None:
             await self._chromium.close_all()
             self._chromium = None

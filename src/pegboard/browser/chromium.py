@@ -1,4 +1,4 @@
-"""Chromium: one browser process, its driver and the proxy that is its only way out."""
+"""Chromium: one browser process, its driver, and the proxies that are its only way out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pegboard.core.errors import ToolError, Unavailable
+from pegboard.core.errors import Unavailable
 from pegboard.net.addresses import classify
-from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule
+from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule, within
 from pegboard.net.egress import Dial, EgressProxy, dial_out
 from pegboard.net.names import local_name
 
@@ -38,7 +38,12 @@ _FLAGS: Final = (
     "--force-webrtc-ip-handling-policy",
     "--disable-quic",
     "--disable-dev-shm-usage",
+    # An error page must not load its address again by itself.
+    "--disable-auto-reload",
 )
+REFUSED_BY_US: Final = "Pegboard"
+"""The reason phrase of the proxy's own answers."""
+
 _START_S: Final = 60.0
 _END_S: Final = 10.0
 _MARK: Final = "PEGBOARD_BROWSER"
@@ -91,6 +96,21 @@ class BrowserOptions:
         opened = any(matches(host, h) and p in (None, port) for h, p in map(split_rule, self.allow))
         return ("" if opened or _is_address(host) else local_name(host)) or self.refuse(host, port)
 
+    async def check(self, host: str, port: int) -> str:
+        """Why a browser whose way out is not ours must not be sent there, empty if it may."""
+        if reason := self.refused(host, port):
+            return reason
+        if any(matches(host, h) and p in (None, port) for h, p in map(split_rule, self.allow)):
+            return ""
+        try:
+            addresses = [host] if _is_address(host) else await self.resolve(host, port)
+            for address in addresses:
+                if not within(address, self.allow_cidrs) and (reason := classify(address)):
+                    return f"its address {address} is not public ({reason})"
+        except (OSError, ValueError) as problem:
+            return f"{host} has no address ({problem})"
+        return ""
+
     @property
     def display(self) -> bool:
         """Whether a person could see a window."""
@@ -129,8 +149,7 @@ class Chromium:
         self._options = options
         self._on_exit = on_exit
         self._driver: Playwright | None = None
-        self._proxy: EgressProxy | None = None
-        self._port = 0
+        self._no_way_out: SessionProxy | None = None
         self._browsers: dict[str, Browser] = {}
         self._starting = asyncio.Lock()
         self._token = secrets.token_hex(8)
@@ -152,16 +171,17 @@ class Chromium:
             if running is not None and running.is_connected():
                 return running
             driver = await self._start_driver()
-            started = await (self._connect(driver) if target == "sandbox" else self._launch(driver, target))
+            try:
+                started = await (
+                    self._connect(driver) if target == "sandbox" else self._launch(driver, target)
+                )
+            except Unavailable:
+                if not self._browsers:
+                    await self._stop_driver()  # It may be what failed.
+                raise
             started.on("disconnected", lambda _: self._gone(target, started))
             self._browsers[target] = started
             return started
-
-    def refusal(self, host: str) -> str:
-        """Why the last connection to a host was refused by the proxy, empty where it was not."""
-        attempts = () if self._proxy is None else reversed(self._proxy.destinations)
-        last = next((d for d in attempts if d.host == host), None)
-        return "" if last is None or last.allowed else last.reason
 
     async def close(self, target: str) -> None:
         """End one browser."""
@@ -171,18 +191,30 @@ class Chromium:
                 async with asyncio.timeout(_END_S):
                     await browser.close()
 
+    async def check(self, target: str) -> None:
+        """Forget everything that runs where the browser of a target gives no answer: its driver has crashed."""
+        browser = self._browsers.get(target)
+        if browser is None:
+            return
+        try:
+            async with asyncio.timeout(_END_S):
+                await (await browser.new_context()).close()
+        except Exception:  # noqa: BLE001  A driver that is gone fails in many ways.
+            lost = list(self._browsers)
+            self._browsers.clear()
+            self._driver = None
+            await asyncio.to_thread(_end_marked, self._token)
+            for one in lost:
+                self._on_exit(one)
+
     async def close_all(self) -> None:
         """End the browsers, the driver and the proxy, and remove the temporary files."""
         for target in list(self._browsers):
             await self.close(target)
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            with contextlib.suppress(Exception):  # The driver may have crashed.
-                async with asyncio.timeout(_END_S):
-                    await driver.stop()
-        if self._proxy is not None:
-            await self._proxy.close()
-            self._proxy = None
+        await self._stop_driver()
+        if self._no_way_out is not None:
+            await self._no_way_out.close()
+            self._no_way_out = None
         await asyncio.to_thread(_end_marked, self._token)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -192,7 +224,7 @@ class Chromium:
             self._on_exit(target)
 
     async def _start_driver(self) -> Playwright:
-        if self._driver is not None and self._browsers:
+        if self._driver is not None:
             return self._driver
         try:
             from playwright.async_api import async_playwright
@@ -201,13 +233,15 @@ class Chromium:
                 "the browser needs the package playwright, which is not installed",
                 hint="Install it with: pip install 'pegboard[browser]'",
             ) from None
-        if self._driver is not None:
-            # No browser runs: the last one crashed, and its driver may have gone with it.
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(_END_S):
-                    await self._driver.stop()
         self._driver = await async_playwright().start()
         return self._driver
+
+    async def _stop_driver(self) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            with contextlib.suppress(Exception):  # It may have crashed.
+                async with asyncio.timeout(_END_S):
+                    await driver.stop()
 
     async def _launch(self, driver: Playwright, target: str) -> Browser:
         program = self._program()
@@ -217,7 +251,8 @@ class Chromium:
                 "no display is available, so a browser window cannot be shown",
                 hint="Run Pegboard in a desktop session, or fill in a login with secret://NAME references.",
             )
-        await self._start_proxy()
+        if self._no_way_out is None:
+            self._no_way_out = await SessionProxy.start(self._options, hosts=())
         await asyncio.to_thread(self._make_folder)
         try:
             return await driver.chromium.launch(
@@ -225,7 +260,8 @@ class Chromium:
                 headless=not window,
                 args=[
                     *_FLAGS,
-                    f"--proxy-server=http://127.0.0.1:{self._port}",
+                    # What Chromium asks for by itself (updates, accounts) is refused; each session has a proxy of its own.
+                    f"--proxy-server={self._no_way_out.address}",
                     *(self._options.window_flags if window else ()),
                 ],
                 env=dict(self._environment(window)),
@@ -298,29 +334,40 @@ class Chromium:
         for name in ("home", "downloads", "artifacts"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    async def _start_proxy(self) -> None:
-        if self._proxy is not None:
-            return
-        options = self._options
-        self._proxy = EgressProxy(
-            ["*"],
+
+class SessionProxy:
+    """The only way out of one session's pages."""
+
+    def __init__(self, proxy: EgressProxy, listener: socket.socket) -> None:
+        self._proxy = proxy
+        self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    @classmethod
+    async def start(cls, options: BrowserOptions, *, hosts: Sequence[str] = ("*",)) -> SessionProxy:
+        """Listen on a loopback port; `hosts` may be reached where `options` does not say otherwise."""
+        proxy = EgressProxy(
+            hosts,
             allow_private=options.allow,
             allow_cidrs=options.allow_cidrs,
             resolve=options.resolve,
             refuse=options.refused,
-            on_destination=options.on_destination,
+            on_destination=options.on_destination if hosts else None,
             most_attempts=None,
             dial=options.dial,
         )
         listener = socket.create_server(("127.0.0.1", 0))
-        self._port = listener.getsockname()[1]
-        await self._proxy.serve(listener)
+        made = cls(proxy, listener)
+        await proxy.serve(listener)
+        return made
 
+    def refusal(self, host: str) -> str:
+        """Why the last connection to a host was refused, empty where it was not."""
+        last = next((d for d in reversed(self._proxy.destinations) if d.host == host), None)
+        return "" if last is None or last.allowed else last.reason
 
-def find_program(environment: Mapping[str, str]) -> str | None:
-    """The Chromium on an environment's PATH."""
-    path = environment.get("PATH", os.defpath)
-    return next((p for name in PROGRAMS if (p := shutil.which(name, path=path))), None)
+    async def close(self) -> None:
+        """Stop, and cut every connection."""
+        await self._proxy.close()
 
 
 def _is_address(host: str) -> bool:
@@ -341,4 +388,4 @@ def _end_marked(token: str) -> None:
             continue
 
 
-__all__ = ["PROGRAMS", "BrowserOptions", "Chromium", "LoopThread", "ToolError", "find_program"]
+__all__ = ["PROGRAMS", "REFUSED_BY_US", "BrowserOptions", "Chromium", "LoopThread", "SessionProxy"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.core.errors import (
@@ -50,10 +50,16 @@ _SKIPPED: Final = re.compile(
 
 @cache
 def chromium_error() -> type[Exception]:
-    """Playwright's error class; the package is loaded with the browser."""
-    from playwright.async_api import Error
-
+    """Playwright's error class; one that nothing raises where the package is missing."""
+    try:
+        from playwright.async_api import Error
+    except ImportError:
+        return _NeverRaised
     return Error
+
+
+class _NeverRaised(Exception):
+    pass
 
 
 def as_tool_error(
@@ -90,10 +96,18 @@ def as_tool_error(
     return ToolError(f"{doing} failed: {first[:500]}", hint="Take a snapshot to see what the page shows now.")
 
 
+def refused(host: str, reason: str) -> PermissionDenied:
+    """The error for a host that must not be reached."""
+    hint = "If this is intended, the owner can open the host: allow_hosts under [network]."
+    return PermissionDenied(
+        f"{host} is not opened: {reason}", hint=hint if "public" in reason or "local" in reason else ""
+    )
+
+
 def _of_network(found: re.Match[str], why_refused: Callable[[str], str]) -> ToolError:
     host = urlsplit(found[2] or "").hostname or "the server"
     if reason := why_refused(host):
-        return PermissionDenied(f"{host} is not opened: {reason}")
+        return refused(host, reason)
     said = _NETWORK.get(found[1], "it cannot be loaded")
     return Unavailable(f"{host} cannot be opened: {said} ({found[1]})", retryable="CERT" not in found[1])
 
@@ -111,4 +125,4 @@ def _timed_out(text: str, doing: str, timeout_s: float) -> ToolError:
     )
 
 
-__all__ = ["Any", "as_tool_error", "chromium_error"]
+__all__ = ["as_tool_error", "chromium_error", "refused"]

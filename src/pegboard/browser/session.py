@@ -7,27 +7,24 @@ import contextlib
 import json
 import os
 import re
-from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from pegboard.browser.chromium import BrowserOptions, Chromium
-from pegboard.browser.failures import as_tool_error, chromium_error
-from pegboard.browser.snapshot import FACTS, PageText, Secrets, changed_lines, read_ref
+from pegboard.browser.chromium import REFUSED_BY_US, Chromium
+from pegboard.browser.failures import as_tool_error, chromium_error, refused
+from pegboard.browser.snapshot import FACTS, changed_lines, read_ref
+from pegboard.browser.tabs import OpenTab, Tabs
 from pegboard.core.errors import (
     Conflict,
     InvalidArguments,
     NotFound,
-    PermissionDenied,
     TimedOut,
     TooLarge,
     Unavailable,
 )
-from pegboard.net.addresses import classify
-from pegboard.net.destinations import matches, split_rule, within
 from pegboard.net.urls import host_of
 from pegboard.ports.browser import (
     AnswerDialog,
@@ -53,7 +50,6 @@ from pegboard.ports.browser import (
     Scroll,
     Select,
     SelectTab,
-    Tab,
     TakeBack,
     TakeSnapshot,
     TypeText,
@@ -62,45 +58,11 @@ from pegboard.ports.browser import (
 )
 
 if TYPE_CHECKING:
-    from playwright.async_api import (
-        BrowserContext,
-        ConsoleMessage,
-        Dialog,
-        Locator,
-        Page,
-        Request,
-        Response,
-        Route,
-    )
-    from playwright.async_api import Download as PageDownload
+    from playwright.async_api import BrowserContext, Locator, Page
 
-T = TypeVar("T")
-
-REFUSED_BY_US: Final = "Pegboard"
-"""The reason phrase of the proxy's own answers."""
-
-_MOST_TABS: Final = 20
-_MOST_DOWNLOADS: Final = 20
-_CONSOLE_LINES: Final = 200
-_CONSOLE_CHARS: Final = 1_000
 _SETTLE_S: Final = 3.0
-_WAITED_FOR: Final = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 _LOOK: Final = (SelectTab, Close, ReadConsole, AnswerDialog)
 """Actions that a page which shows a dialog can still do."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _OpenTab:
-    id: str
-    page: Page
-    text: PageText
-    console: deque[str] = field(default_factory=lambda: deque[str](maxlen=_CONSOLE_LINES))
-    in_flight: set[Any] = field(default_factory=set[Any])
-    finished: asyncio.Event = field(default_factory=asyncio.Event)
-    dialog: Dialog | None = None
-    crashed: bool = False
-    interrupted: asyncio.Event = field(default_factory=asyncio.Event)
-    blocked: asyncio.Future[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,42 +92,19 @@ class BrowserSession:
         self.lock = asyncio.Lock()
         self._chromium = chromium
         self._profile = profile
-        self._context: BrowserContext | None = None
+        self._tabs = Tabs(chromium, target, profile)
         self._window: BrowserContext | None = None
         self._handed_over = False
-        self._tabs: dict[str, _OpenTab] = {}
-        self._current = ""
-        self._opened: set[str] = set()
-        self._downloads: dict[str, PageDownload] = {}
-        self._refused: dict[str, str] = {}
-        self._events: list[str] = []
-        self._secrets = Secrets()
-        self._counts = {"t": 0, "d": 0}
-        self._creating = False
-        self._downloading = asyncio.Event()
-        self._tasks: set[asyncio.Future[Any]] = set()
-
-    @property
-    def _options(self) -> BrowserOptions:
-        return self._chromium.options
 
     def place(self) -> Place:
         """Where it is; see Browser."""
-        current = self._tabs.get(self._current)
-        if current is None:
-            return Place(opened=frozenset(self._opened))
-        return Place(
-            url=current.page.url,
-            tabs=tuple(Tab(id=t.id, url=t.page.url, current=t is current) for t in self._tabs.values()),
-            opened=frozenset(self._opened),
-            links=dict(current.text.links),
-        )
+        return self._tabs.place()
 
     async def perform(
         self, action: BrowserAction, *, tab: str, timeout_s: float, host: str | None
     ) -> BrowserReply:
         """Do one thing; see Browser."""
-        self._events = []
+        self._tabs.events = []
         if self._handed_over and not isinstance(action, HandOver | Close):
             await self._take_back()
         try:
@@ -176,194 +115,20 @@ class BrowserSession:
                 hint="Give a longer timeout, or close the tab if the page hangs.",
             ) from None
         except chromium_error() as error:
-            raise as_tool_error(error, _name(action), timeout_s, self._why_refused) from error
+            raise as_tool_error(error, _name(action), timeout_s, self._tabs.why_refused) from error
 
     async def close(self) -> None:
         """Close the tabs, after the logins are saved where they are kept."""
-        context, self._context = self._context, None
         window, self._window = self._window, None
+        context = self._tabs.take_context()
         self._handed_over = False
-        for one in self._tabs.values():
-            if one.blocked is not None:
-                one.blocked.cancel()
-        self._tabs.clear()
-        self._current = ""
         for one in (window, context):
-            with contextlib.suppress(Exception):  # The browser may have crashed.
+            with contextlib.suppress(chromium_error(), OSError):  # The browser may have crashed.
                 if one is context and context is not None:
                     await self._save_profile(context)
                 if one is not None:
                     await one.close()
-
-    # -- tabs -----------------------------------------------------------------------------------
-
-    async def _opened_context(self) -> BrowserContext:
-        if self._context is not None:
-            return self._context
-        browser = await self._chromium.browser(self.target)
-        kept = self._profile if self._profile is not None and self._profile.exists() else None
-        remote = self.target == "sandbox"
-        context = await browser.new_context(
-            accept_downloads=True, storage_state=kept, service_workers="block" if remote else "allow"
-        )
-        context.on("page", self._add)
-        if remote:
-            # Its way out is not ours: what it asks for is at least checked here.
-            await context.route("**/*", self._check_route)
-        self._context = context
-        return context
-
-    async def _new_tab(self) -> _OpenTab:
-        context = await self._opened_context()
-        self._check_room()
-        self._creating = True
-        try:
-            page = await context.new_page()
-        finally:
-            self._creating = False
-        return next(t for t in self._tabs.values() if t.page == page)
-
-    def _check_room(self) -> None:
-        if len(self._tabs) >= _MOST_TABS:
-            raise TooLarge(
-                f"{len(self._tabs)} tabs are open, as many as may be",
-                hint="Close some with action close and their tab.",
-            )
-
-    def _add(self, page: Page) -> None:
-        """Every page of the context, those that pages open too."""
-        if len(self._tabs) >= _MOST_TABS:
-            self._events.append("The page tried to open another tab; too many are open.")
-            self._spawn(page.close())
-            return
-        id = self._next("t")
-        one = _OpenTab(id=id, page=page, text=PageText(id))
-        self._tabs[one.id] = one
-        if not self._creating:
-            self._events.append(f"The page opened tab {one.id}, which is the current one now.")
-        self._current = one.id
-        page.on("close", lambda _: self._remove(one))
-        page.on("crash", lambda _: self._crash(one))
-        page.on("dialog", lambda dialog: self._show_dialog(one, dialog))
-        page.on("download", lambda download: self._add_download(download))
-        page.on("console", lambda message: self._note_console(one, message))
-        page.on("pageerror", lambda error: self._note(one, f"error: {error}"))
-        page.on("request", lambda request: self._begin_request(one, request))
-        page.on("requestfinished", lambda request: self._end_request(one, request))
-        page.on("requestfailed", lambda request: self._fail_request(one, request))
-        page.on("response", lambda response: self._note_response(one, response))
-
-    def _remove(self, one: _OpenTab) -> None:
-        self._tabs.pop(one.id, None)
-        if self._current == one.id:
-            self._current = next(reversed(self._tabs), "")
-        one.interrupted.set()
-
-    def _crash(self, one: _OpenTab) -> None:
-        one.crashed = True
-        one.interrupted.set()
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Let something small end by itself; its failure concerns nobody."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda t: t.cancelled() or t.exception())
-
-    def _next(self, kind: str) -> str:
-        self._counts[kind] += 1
-        return f"{kind}{self._counts[kind]}"
-
-    def _tab(self, id: str) -> _OpenTab:
-        found = self._tabs.get(id or self._current)
-        if found is None:
-            if not id:
-                raise NotFound("no page is open", hint="Open one with action navigate.")
-            raise NotFound(f"there is no tab {id!r}; open are: {', '.join(self._tabs) or 'none'}")
-        return found
-
-    # -- what pages do by themselves ------------------------------------------------------------
-
-    def _show_dialog(self, one: _OpenTab, dialog: Dialog) -> None:
-        if dialog.type == "beforeunload":
-            self._spawn(dialog.accept())
-            return
-        one.dialog = dialog
-        one.interrupted.set()
-
-    def _add_download(self, download: PageDownload) -> None:
-        if len(self._downloads) >= _MOST_DOWNLOADS:
-            self._spawn(download.cancel())
-            self._events.append("The page tried to start another download; too many are kept.")
-            return
-        id = self._next("d")
-        self._downloads[id] = download
-        self._downloading.set()
-        self._events.append(
-            f"Download {id} has begun: {download.suggested_filename!r}. Save it with action download, text={id} and a path."
-        )
-
-    def _note(self, one: _OpenTab, text: str) -> None:
-        if not self._handed_over:
-            one.console.append(text[:_CONSOLE_CHARS])
-
-    def _note_console(self, one: _OpenTab, message: ConsoleMessage) -> None:
-        place = message.location
-        self._note(
-            one, f"{message.type}: {message.text} ({place.get('url', '')}:{place.get('lineNumber', 0)})"
-        )
-
-    def _begin_request(self, one: _OpenTab, request: Request) -> None:
-        if request.resource_type in _WAITED_FOR:
-            one.in_flight.add(request)
-
-    def _end_request(self, one: _OpenTab, request: Request) -> None:
-        one.in_flight.discard(request)
-        one.finished.set()
-
-    def _fail_request(self, one: _OpenTab, request: Request) -> None:
-        self._end_request(one, request)
-        why = self._why_refused(urlsplit(request.url).hostname or "") or request.failure or ""
-        self._note(one, f"request failed: {request.method} {request.url[:300]}: {why}")
-
-    def _note_response(self, one: _OpenTab, response: Response) -> None:
-        if response.status_text == REFUSED_BY_US:
-            why = self._why_refused(urlsplit(response.url).hostname or "") or "it cannot be reached"
-            self._note(one, f"request refused: {response.url[:300]}: {why}")
-
-    def _why_refused(self, host: str) -> str:
-        return self._refused.get(host) or self._chromium.refusal(host)
-
-    async def _check_route(self, route: Route) -> None:
-        parts = urlsplit(route.request.url)
-        host = parts.hostname or ""
-        reason = ""
-        if parts.scheme in ("http", "https"):
-            reason = await self._check_destination(
-                host, parts.port or (443 if parts.scheme == "https" else 80)
-            )
-        with contextlib.suppress(Exception):  # The page may be gone meanwhile.
-            if reason:
-                self._refused[host] = reason
-                await route.abort("blockedbyclient")
-            else:
-                await route.continue_()
-
-    async def _check_destination(self, host: str, port: int) -> str:
-        """Why a remote browser must not be sent there, empty if it may."""
-        options = self._options
-        if reason := options.refused(host, port):
-            return reason
-        if any(matches(host, h) and p in (None, port) for h, p in map(split_rule, options.allow)):
-            return ""
-        try:
-            addresses = await options.resolve(host, port)
-            for address in addresses:
-                if not within(address, options.allow_cidrs) and (reason := classify(address)):
-                    return f"its address {address} is not public ({reason})"
-        except (OSError, ValueError) as problem:
-            return f"{host} has no address ({problem})"
-        return ""
+        await self._tabs.close_way_out()
 
     # -- actions --------------------------------------------------------------------------------
 
@@ -371,26 +136,26 @@ class BrowserSession:
         self, action: BrowserAction, id: str, timeout_s: float, host: str | None
     ) -> BrowserReply:
         match action:
-            case Navigate(new_tab=new) if new or not (id or self._tabs):
-                one = await self._new_tab()
+            case Navigate(new_tab=new) if new or not (id or self._tabs.open):
+                one = await self._tabs.new()
             case SelectTab(tab=wanted):
-                if wanted or self._tabs:
-                    self._current = self._tab(wanted).id
+                if wanted or self._tabs.open:
+                    self._tabs.current = self._tabs.find(wanted).id
                 return await self._reply(_Outcome(text=await self._listed()))
             case Close():
                 await self._close_tab(action.tab)
-                return await self._reply(_Outcome(text=await self._listed() if self._tabs else ""))
+                return await self._reply(_Outcome(text=await self._listed() if self._tabs.open else ""))
             case HandOver():
-                await self._hand_over(self._tab(id), timeout_s)
+                await self._hand_over(self._tabs.find(id), timeout_s)
                 return await self._reply(_Outcome())
             case TakeBack():
                 return await self._reply(_Outcome(text=await self._listed()))
             case _:
-                one = self._tab(id or _tab_of(action))
-        self._current = one.id
+                one = self._tabs.find(id or _tab_of(action))
+        self._tabs.current = one.id
         if one.dialog is not None and not isinstance(action, _LOOK):
             raise Conflict(
-                f"tab {one.id} shows a dialog: {_dialog(one.dialog)}",
+                f"tab {one.id} shows a dialog: {one.dialog_text}",
                 hint="Answer it first: action dialog with accept true or false.",
             )
         if host is not None and host_of(one.page.url) != host:
@@ -404,7 +169,7 @@ class BrowserSession:
             outcome = await self._uninterrupted(one, self._act(one, action, timeout_s))
         return await self._reply(outcome)
 
-    async def _uninterrupted(self, one: _OpenTab, work: Coroutine[Any, Any, _Outcome]) -> _Outcome:
+    async def _uninterrupted(self, one: OpenTab, work: Coroutine[Any, Any, _Outcome]) -> _Outcome:
         """What some work gives, or nothing where a dialog stops the page first; it goes on once that is answered."""
         one.interrupted.clear()
         task = asyncio.ensure_future(work)
@@ -420,7 +185,7 @@ class BrowserSession:
             task.cancel()
             with contextlib.suppress(Exception):  # It is gone in any case.
                 await one.page.close()
-            self._remove(one)
+            self._tabs.remove(one)
             raise Unavailable(
                 f"the page in tab {one.id} crashed; the tab is closed",
                 hint="Open it again with action navigate, or go on without it.",
@@ -432,19 +197,19 @@ class BrowserSession:
             return _Outcome()
         return await task
 
-    async def _act(self, one: _OpenTab, action: BrowserAction, timeout_s: float) -> _Outcome:
+    async def _act(self, one: OpenTab, action: BrowserAction, timeout_s: float) -> _Outcome:
         before = set(one.in_flight)
         async with asyncio.timeout(timeout_s + 1):
             outcome = await self._do(one, action, timeout_s)
         if not outcome.changes:
             return outcome
         await self._settle(one, before, timeout_s)
-        now = self._tabs.get(self._current)
+        now = self._tabs.open.get(self._tabs.current)
         if now is None:
             return outcome
         return replace(outcome, text=await self._changes(now, timeout_s))
 
-    async def _do(self, one: _OpenTab, action: BrowserAction, timeout_s: float) -> _Outcome:
+    async def _do(self, one: OpenTab, action: BrowserAction, timeout_s: float) -> _Outcome:
         page, limit = one.page, timeout_s * 1000
         match action:
             case Navigate():
@@ -459,7 +224,7 @@ class BrowserSession:
                 return _Outcome(text=await self._snapshot(one, element, timeout_s))
             case ReadContent(element):
                 where = page.locator("body") if element is None else await self._locate(one, element)
-                return _Outcome(text=self._secrets.hide(await where.inner_text(timeout=limit)))
+                return _Outcome(text=self._tabs.secrets.hide(await where.inner_text(timeout=limit)))
             case Click(element=element):
                 await self._click(one, action, element, limit)
             case TypeText():
@@ -486,7 +251,7 @@ class BrowserSession:
             case Download():
                 return await self._download(one, action, timeout_s)
             case ReadConsole():
-                return _Outcome(text=self._secrets.hide("\n".join(one.console)))
+                return _Outcome(text=self._tabs.secrets.hide("\n".join(one.console)))
             case MakePdf():
                 return _Outcome(
                     data=await page.pdf(print_background=True), name="page.pdf", mime_type="application/pdf"
@@ -503,28 +268,30 @@ class BrowserSession:
                 raise AssertionError(action)
         return _CHANGES
 
-    async def _navigate(self, one: _OpenTab, url: str, limit: float) -> None:
-        self._downloading.clear()
+    async def _navigate(self, one: OpenTab, url: str, limit: float) -> None:
+        self._tabs.begun.clear()
         try:
-            response = await _go(one.page, url, limit)
+            response = await one.page.goto(url, wait_until="domcontentloaded", timeout=limit)
         except chromium_error() as error:
-            # A file instead of a page: Chromium stays where it was.
             if "ERR_ABORTED" in str(error) or "Download is starting" in str(error):
+                # A file instead of a page: Chromium stays where it was.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(2.0):
-                        await self._downloading.wait()
-                    return
+                        await self._tabs.begun.wait()
+                        return
+            if "net::" in str(error):
+                await _error_page(one.page)
             raise
         if response is not None and response.status_text == REFUSED_BY_US:
             host = urlsplit(response.url).hostname or ""
             said = (await response.text()).strip()
-            await one.page.goto("about:blank")
-            if reason := self._why_refused(host):
-                raise PermissionDenied(f"{host} is not opened: {reason}")
+            await one.page.goto("about:blank", timeout=limit)
+            if reason := self._tabs.why_refused(host):
+                raise refused(host, reason)
             raise Unavailable(said, retryable=True)
-        self._opened.add(host_of(url))
+        self._tabs.opened.add(host_of(url))
 
-    async def _click(self, one: _OpenTab, action: Click, element: Element, limit: float) -> None:
+    async def _click(self, one: OpenTab, action: Click, element: Element, limit: float) -> None:
         where = await self._locate(one, element)
         link = one.text.links.get(element.ref)
         if action.double:
@@ -532,9 +299,9 @@ class BrowserSession:
         else:
             await where.click(button=action.button, timeout=limit)
         if link is not None:
-            self._opened.add(host_of(link))
+            self._tabs.opened.add(host_of(link))
 
-    async def _type(self, one: _OpenTab, action: TypeText, limit: float) -> None:
+    async def _type(self, one: OpenTab, action: TypeText, limit: float) -> None:
         if action.element is None:
             await one.page.keyboard.type(action.text)
             if action.submit:
@@ -542,13 +309,13 @@ class BrowserSession:
             return
         where = await self._locate(one, action.element)
         if await _kind(where, limit) == "input:password":
-            self._secrets.add(action.text)
+            self._tabs.secrets.add(action.text)
         await where.press_sequentially(action.text, timeout=limit)
         if action.submit:
             await where.press("Enter", timeout=limit)
 
     async def _fill(
-        self, one: _OpenTab, fields: Sequence[tuple[Element, str]], *, submit: bool, limit: float
+        self, one: OpenTab, fields: Sequence[tuple[Element, str]], *, submit: bool, limit: float
     ) -> None:
         # All are looked up before any is changed: one stale ref leaves the form as it was.
         found = [(await self._locate(one, element), value) for element, value in fields]
@@ -562,12 +329,12 @@ class BrowserSession:
                     await where.select_option(value, timeout=limit)
                 case kind:
                     if kind == "input:password":
-                        self._secrets.add(value)
+                        self._tabs.secrets.add(value)
                     await where.fill(value, timeout=limit)
         if submit and found:
             await found[-1][0].press("Enter", timeout=limit)
 
-    async def _scroll(self, one: _OpenTab, action: Scroll, limit: float) -> None:
+    async def _scroll(self, one: OpenTab, action: Scroll, limit: float) -> None:
         page = one.page
         if action.element is not None:
             await (await self._locate(one, action.element)).scroll_into_view_if_needed(timeout=limit)
@@ -590,9 +357,9 @@ class BrowserSession:
                 " return [Math.round(e.scrollTop), e.scrollHeight - e.clientHeight]; }"
             ),
         )
-        self._events.append(f"The page is scrolled to {at} of {max(at, end_at)} pixels.")
+        self._tabs.events.append(f"The page is scrolled to {at} of {max(at, end_at)} pixels.")
 
-    async def _wait(self, one: _OpenTab, action: Wait, timeout_s: float) -> None:
+    async def _wait(self, one: OpenTab, action: Wait, timeout_s: float) -> None:
         limit, state = timeout_s * 1000, "hidden" if action.gone else "visible"
         if action.url:
             await one.page.wait_for_url(action.url, timeout=limit, wait_until="domcontentloaded")
@@ -609,7 +376,7 @@ class BrowserSession:
         if not (action.url or action.text or action.element):
             await asyncio.sleep(timeout_s)
 
-    async def _upload(self, one: _OpenTab, element: Element, files: Any, limit: float) -> None:
+    async def _upload(self, one: OpenTab, element: Element, files: Any, limit: float) -> None:
         where = await self._locate(one, element)
         if await _kind(where, limit) == "input:file":
             await where.set_input_files(files, timeout=limit)
@@ -618,15 +385,15 @@ class BrowserSession:
             await where.click(timeout=limit)
         await (await chosen.value).set_files(files, timeout=limit)
 
-    async def _download(self, one: _OpenTab, action: Download, timeout_s: float) -> _Outcome:
+    async def _download(self, one: OpenTab, action: Download, timeout_s: float) -> _Outcome:
         if action.element is not None:
             async with one.page.expect_download(timeout=timeout_s * 1000) as begun:
                 await (await self._locate(one, action.element)).click(timeout=timeout_s * 1000)
             download = await begun.value
-        elif action.id in self._downloads:
-            download = self._downloads[action.id]
+        elif action.id in self._tabs.downloads:
+            download = self._tabs.downloads[action.id]
         else:
-            known = ", ".join(self._downloads) or "none"
+            known = ", ".join(self._tabs.downloads) or "none"
             raise NotFound(f"there is no download {action.id!r}; known are: {known}")
         try:
             path = await download.path()
@@ -638,24 +405,24 @@ class BrowserSession:
                 f"the download of {download.url[:200]} failed: {failure or 'cancelled'}", retryable=True
             )
         size = path.stat().st_size
-        if size > self._options.max_download_bytes:
+        if size > self._chromium.options.max_download_bytes:
             raise TooLarge(
-                f"the download has {size:,} bytes; the limit is {self._options.max_download_bytes:,}"
+                f"the download has {size:,} bytes; the limit is {self._chromium.options.max_download_bytes:,}"
             )
         data = await asyncio.to_thread(path.read_bytes)
-        self._downloads = {id: d for id, d in self._downloads.items() if d is not download}
+        self._tabs.forget_download(download)
         await download.delete()
         return _Outcome(data=data, name=download.suggested_filename, mime_type="application/octet-stream")
 
-    async def _evaluate(self, one: _OpenTab, action: Evaluate) -> _Outcome:
+    async def _evaluate(self, one: OpenTab, action: Evaluate) -> _Outcome:
         if action.element is None:
             value = await one.page.evaluate(action.expression)
         else:
             value = await (await self._locate(one, action.element)).evaluate(action.expression)
-        shown = self._secrets.hide(json.dumps(value, ensure_ascii=False, default=str))
+        shown = self._tabs.secrets.hide(json.dumps(value, ensure_ascii=False, default=str))
         return _Outcome(text=shown, value=json.loads(shown))
 
-    async def _answer(self, one: _OpenTab, action: AnswerDialog, timeout_s: float) -> _Outcome:
+    async def _answer(self, one: OpenTab, action: AnswerDialog, timeout_s: float) -> _Outcome:
         dialog, one.dialog = one.dialog, None
         if dialog is None:
             raise Conflict(f"no dialog is open in tab {one.id}", hint="Take a snapshot to see the page.")
@@ -673,7 +440,7 @@ class BrowserSession:
 
     # -- elements and what the page shows --------------------------------------------------------
 
-    async def _locate(self, one: _OpenTab, element: Element) -> Locator:
+    async def _locate(self, one: OpenTab, element: Element) -> Locator:
         """The element; a ref is looked up at once, a selector is waited for by what uses it.
 
         Raises:
@@ -703,10 +470,10 @@ class BrowserSession:
             )
         return found
 
-    async def _settle(self, one: _OpenTab, before: set[Any], timeout_s: float) -> None:
+    async def _settle(self, one: OpenTab, before: set[Any], timeout_s: float) -> None:
         """Wait for what the action has set off: a new document, scripts, requests; not for what ran before it."""
         await asyncio.sleep(0.05)
-        now = self._tabs.get(self._current, one)
+        now = self._tabs.open.get(self._tabs.current, one)
         with contextlib.suppress(chromium_error()):
             await now.page.wait_for_load_state("domcontentloaded", timeout=timeout_s * 1000)
         with contextlib.suppress(TimeoutError):
@@ -715,12 +482,12 @@ class BrowserSession:
                     now.finished.clear()
                     await now.finished.wait()
 
-    async def _changes(self, one: _OpenTab, timeout_s: float) -> str:
+    async def _changes(self, one: OpenTab, timeout_s: float) -> str:
         last = one.text.shown
         now, other = await self._read(one, timeout_s)
         return now if other or not last else changed_lines(last, now)
 
-    async def _snapshot(self, one: _OpenTab, element: Element | None, timeout_s: float) -> str:
+    async def _snapshot(self, one: OpenTab, element: Element | None, timeout_s: float) -> str:
         if element is None:
             return (await self._read(one, timeout_s))[0]
         where = await self._locate(one, element)
@@ -733,7 +500,7 @@ class BrowserSession:
         await self._read(one, timeout_s)
         return one.text.part(own)
 
-    async def _read(self, one: _OpenTab, timeout_s: float) -> tuple[str, bool]:
+    async def _read(self, one: OpenTab, timeout_s: float) -> tuple[str, bool]:
         """The page's snapshot, and whether it is of another document than the last one."""
         page = one.page
         try:
@@ -746,49 +513,28 @@ class BrowserSession:
             text, facts = await asyncio.gather(_aria(page, timeout_s), _facts(page))
         base, passwords = facts
         for value in passwords:
-            self._secrets.add(value)
-        return one.text.show(self._secrets.hide(text), base)
+            self._tabs.secrets.add(value)
+        return one.text.show(self._tabs.secrets.hide(text), base)
 
     async def _listed(self) -> str:
-        tabs = await self._titled()
+        tabs = await self._tabs.listed()
         return "\n".join(
             f"{'*' if t.current else '-'} {t.id}: {t.title or '(no title)'} {t.url}" for t in tabs
         )
 
-    async def _titled(self) -> tuple[Tab, ...]:
-        async def title(one: _OpenTab) -> str:
-            if one.dialog is not None or one.crashed:
-                return ""
-            with contextlib.suppress(chromium_error(), TimeoutError):
-                async with asyncio.timeout(1.0):
-                    return await one.page.title()
-            return ""
-
-        tabs = list(self._tabs.values())
-        titles = await asyncio.gather(*map(title, tabs))
-        return tuple(
-            Tab(
-                id=one.id,
-                url=self._secrets.hide(one.page.url),
-                title=self._secrets.hide(text),
-                current=one.id == self._current,
-            )
-            for one, text in zip(tabs, titles, strict=True)
-        )
-
     async def _reply(self, outcome: _Outcome) -> BrowserReply:
-        tabs = await self._titled()
+        tabs = await self._tabs.listed()
         current = next((t for t in tabs if t.current), None)
-        events = list(self._events)
-        one = self._tabs.get(self._current)
+        events = list(self._tabs.events)
+        one = self._tabs.open.get(self._tabs.current)
         if one is not None and one.dialog is not None:
-            events.append(f"The page shows a dialog: {_dialog(one.dialog)}. Answer it with action dialog.")
+            events.append(f"The page shows a dialog: {one.dialog_text}. Answer it with action dialog.")
         return BrowserReply(
             url="" if current is None else current.url,
             title="" if current is None else current.title,
             tab="" if current is None else current.id,
             text=outcome.text,
-            events=tuple(self._secrets.hide(e) for e in events),
+            events=tuple(self._tabs.secrets.hide(e) for e in events),
             tabs=tabs,
             value=outcome.value,
             data=outcome.data,
@@ -800,25 +546,27 @@ class BrowserSession:
         if not id:
             await self.close()
             return
-        one = self._tab(id)
+        one = self._tabs.find(id)
         if one.dialog is not None:
             with contextlib.suppress(chromium_error()):
                 await one.dialog.dismiss()
         await one.page.close()
-        self._remove(one)
+        self._tabs.remove(one)
 
     # -- hand-over ------------------------------------------------------------------------------
 
-    async def _hand_over(self, one: _OpenTab, timeout_s: float) -> None:
+    async def _hand_over(self, one: OpenTab, timeout_s: float) -> None:
         """Show the page to the person: in this browser where it has a window, else in one of their own."""
         self._handed_over = True
         try:
-            if self.target == "sandbox" or not self._options.headless:
+            if self.target == "sandbox" or not self._chromium.options.headless:
                 await one.page.bring_to_front()
                 return
             browser = await self._chromium.browser("window")
-            state = await (await self._opened_context()).storage_state()
-            self._window = await browser.new_context(storage_state=state, no_viewport=True)
+            state = await (await self._tabs.context()).storage_state()
+            self._window = await browser.new_context(
+                storage_state=state, no_viewport=True, proxy=await self._tabs.way_out()
+            )
             page = await self._window.new_page()
             with contextlib.suppress(chromium_error()):
                 await page.goto(one.page.url, wait_until="domcontentloaded", timeout=timeout_s * 1000)
@@ -830,13 +578,13 @@ class BrowserSession:
         """Go on as whoever the person has logged in as."""
         self._handed_over = False
         window, self._window = self._window, None
-        context = await self._opened_context()
+        context = await self._tabs.context()
         if window is not None:
             with contextlib.suppress(chromium_error()):  # The person may have closed the whole window.
                 await context.set_storage_state(await window.storage_state(indexed_db=True))
                 await window.close()
             await self._chromium.close("window")
-            if (one := self._tabs.get(self._current)) is not None:
+            if (one := self._tabs.open.get(self._tabs.current)) is not None:
                 with contextlib.suppress(chromium_error()):
                     await one.page.reload(wait_until="domcontentloaded", timeout=10_000)
         await self._save_profile(context)
@@ -853,14 +601,10 @@ class BrowserSession:
         fresh.replace(self._profile)
 
 
-async def _go(page: Page, url: str, limit: float) -> Response | None:
-    try:
-        return await page.goto(url, wait_until="domcontentloaded", timeout=limit)
-    except chromium_error() as error:
-        # The error page of an address that failed before comes late.
-        if 'another navigation to "chrome-error:' not in str(error):
-            raise
-    return await page.goto(url, wait_until="domcontentloaded", timeout=limit)
+async def _error_page(page: Page) -> None:
+    """Wait for the error page of an address that failed: coming late, it would end the next navigation."""
+    with contextlib.suppress(chromium_error()):
+        await page.wait_for_url("chrome-error://**", wait_until="commit", timeout=1_000)
 
 
 async def _aria(page: Page, timeout_s: float) -> str:
@@ -894,11 +638,6 @@ async def _kind(where: Locator, limit: float) -> str:
 
 def _payload(file: Any) -> Mapping[str, Any]:
     return {"name": file.name, "mimeType": file.mime_type, "buffer": file.data}
-
-
-def _dialog(dialog: Dialog) -> str:
-    default = f", suggested answer {dialog.default_value[:100]!r}" if dialog.default_value else ""
-    return f"{dialog.type} {dialog.message[:500]!r}{default}"
 
 
 def _element_of(action: BrowserAction) -> Element | None:
