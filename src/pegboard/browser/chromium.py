@@ -47,7 +47,7 @@ REFUSED_BY_US: Final = "Pegboard"
 _START_S: Final = 60.0
 _END_S: Final = 10.0
 _MARK: Final = "PEGBOARD_BROWSER"
-_KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+_KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _DISPLAY_VARIABLES: Final = (
     "DISPLAY",
     "WAYLAND_DISPLAY",
