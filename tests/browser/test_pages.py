@@ -209,9 +209,9 @@ async def test_a_dialog_that_is_answered_late_still_ends_its_click(
     site: Site, visit: Visit, visits: Callable[[str], Visit]
 ) -> None:
     shown = (await visit.do(Navigate(url=site.url("/dialogs.html")))).text
-    await visit.do(Click(element=at(shown, "Confirm")), timeout_s=0.2)
+    await visit.do(Click(element=at(shown, "Confirm")), timeout_s=1)
     # The click's own time runs out meanwhile.
-    await visits("first").do(Evaluate(expression="new Promise(done => setTimeout(done, 1300))"))
+    await visits("first").do(Evaluate(expression="new Promise(done => setTimeout(done, 2100))"))
 
     assert (await visit.do(AnswerDialog())).title == "true"
 
