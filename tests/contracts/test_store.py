@@ -358,8 +358,9 @@ async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
 
 
 async def test_a_store_that_nobody_closed_ends_its_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     store = await SqliteStore.open(tmp_path / "h.sqlite")
-    threads = [t for t in threading.enumerate() if t.name == "pegboard-store"]
+    threads = [t for t in threading.enumerate() if t.name == "pegboard-store" and t not in before]
     assert threads
 
     del store

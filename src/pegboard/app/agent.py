@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -88,6 +89,7 @@ class Agent:
             tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
         )
         self._model = model_of(model)
+        self.executor.wiring.session_model = self.model
         self._output = output_of(output)
         self._allow_models = dict(allow_models or {})
         self._offer: Callable[[str, Toolkit], Toolkit] | None = None
@@ -101,6 +103,7 @@ class Agent:
         self._wait_s = wait_s
         self._backing: Backing | None = None
         self._opening = asyncio.Lock()
+        self._let_go: weakref.finalize[..., Agent] | None = None
         self._known: dict[str, list[Event]] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
@@ -297,7 +300,8 @@ class Agent:
         if self._backing is not None:
             from pegboard.app.backing import close_store
 
-            await close_store(self._backing.store)
+            if self._let_go is not None and self._let_go.detach() is not None:
+                await close_store(self._backing.store)
             self._backing = None
 
     def model(self) -> Any:
@@ -377,9 +381,10 @@ class Agent:
     async def _open_backing(self) -> Backing:
         async with self._opening:
             if self._backing is None:
-                from pegboard.app.backing import open_backing
+                from pegboard.app.backing import let_go, open_backing
 
                 self._backing = await open_backing(self._store)
+                self._let_go = weakref.finalize(self, let_go, self._backing.store)
             return self._backing
 
     def _session_in_memory(self, run: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from dataclasses import dataclass
@@ -51,14 +52,24 @@ async def open_backing(where: str | Path | None, paths: Paths | None = None) -> 
 
 async def close_store(store: Store) -> None:
     """Close a backing's store when its last user lets go."""
+    if isinstance(store, SqliteStore):
+        await asyncio.to_thread(let_go, store)
+    else:
+        await store.close()
+
+
+def let_go(store: Store) -> None:
+    """`close_store` for a shared file, without a loop: for an agent that nobody closed."""
     with _LOCK:
-        key, shared = next(((k, s) for k, s in _SHARED.items() if s.store is store), (None, None))
-        if key is not None and shared is not None:
-            shared.users -= 1
-            if shared.users:
-                return
-            del _SHARED[key]
-    await store.close()
+        key = next((k for k, shared in _SHARED.items() if shared.store is store), None)
+        if key is None:
+            return
+        shared = _SHARED[key]
+        shared.users -= 1
+        if shared.users:
+            return
+        del _SHARED[key]
+    shared.store.end()
 
 
 async def _open(where: str | Path) -> Store:

@@ -47,6 +47,7 @@ class Wiring:
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order.
         listeners: hear what an agent should be told between its turns.
+        session_model: the model of the agent that runs here, None where none does.
     """
 
     workspace: Path | None
@@ -58,6 +59,7 @@ class Wiring:
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
+    session_model: Callable[[], Any] | None = None
 
     @classmethod
     def of(

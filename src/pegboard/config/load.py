@@ -21,6 +21,7 @@ from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
+from pegboard.config.web import WebSettings, read_web
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy.budgets import Budget
@@ -48,6 +49,7 @@ class Config:
         confinement: the whole of `[sandbox]`: backend, image, limits of a command.
         network: private places that are open to the network guard (`[network]`).
         browser: which browser the tool of that name uses (`[browser]`).
+        web: how pages are read (`[web]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it.
@@ -75,6 +77,7 @@ class Config:
     confinement: SandboxSettings = field(default_factory=SandboxSettings)
     network: NetworkSettings = field(default_factory=NetworkSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
+    web: WebSettings = field(default_factory=WebSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -193,6 +196,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     changes["require_sandbox"] = changes["confinement"].require
             case "network":
                 changes[key] = read_network(value, path, before=config.network)
+            case "web":
+                changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":
                 changes[key] = typed(bool, value, path, key)
             case "exec_timeout_s":

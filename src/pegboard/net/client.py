@@ -40,6 +40,7 @@ class HttpReply:
         headers: names in lower case; of several equal ones the last.
         body: the bytes, decompressed.
         redirects: the addresses that led here, first the one that was asked for.
+        cut: whether the body goes on beyond `max_bytes`.
     """
 
     url: str
@@ -47,6 +48,7 @@ class HttpReply:
     headers: Mapping[str, str]
     body: bytes
     redirects: Sequence[str] = ()
+    cut: bool = False
 
     @property
     def content_type(self) -> str:
@@ -94,6 +96,7 @@ class HttpClient:
         json: Any = None,
         timeout_s: float | None = None,
         max_bytes: int | None = None,
+        cut: bool = False,
     ) -> HttpReply:
         """Send a request and read the whole answer, whatever its status.
 
@@ -103,6 +106,7 @@ class HttpClient:
             params: added to the URL's query.
             content, json: the body; not sent again by a redirect that turns the method into GET.
             timeout_s, max_bytes: in place of the client's own.
+            cut: read the first `max_bytes` of a longer body instead of raising TooLarge.
 
         Raises:
             InvalidArguments: the URL is no http or https URL.
@@ -129,14 +133,21 @@ class HttpClient:
                     async with self._send(verdict, method, url, sent, content) as answer:
                         target = answer.headers.get("location", "")
                         if answer.status_code not in _REDIRECTS or not target:
-                            body = await _read(answer, max_bytes or self.max_bytes, url)
+                            most = max_bytes or self.max_bytes
+                            body = await _read(answer, most, url)
+                            if len(body) > most and not cut:
+                                raise TooLarge(
+                                    f"the answer of {_host(url)} is over {most} bytes",
+                                    hint="Ask for a smaller part, or download it with exec.",
+                                )
                             found = {k.lower(): v for k, v in answer.headers.items()}
                             return HttpReply(
                                 url=url,
                                 status=answer.status_code,
                                 headers=found,
-                                body=body,
+                                body=body[:most],
                                 redirects=tuple(passed),
+                                cut=len(body) > most,
                             )
                     passed.append(url)
                     if len(passed) > self.max_redirects:
@@ -179,7 +190,6 @@ class HttpClient:
     async def _send(
         self, verdict: Verdict, method: str, url: str, headers: Mapping[str, str], content: bytes | None
     ) -> AsyncGenerator[httpx2.Response]:
-        """The answer's head, from the first of the checked addresses that takes the connection."""
         import httpx2
 
         default = {"http": 80, "https": 443}[verdict.scheme]
@@ -193,20 +203,9 @@ class HttpClient:
                 timeout=httpx2.Timeout(None, connect=_CONNECT_S), follow_redirects=False, trust_env=False,
                 verify=(_certificates() if verdict.scheme == "https" else False) if self.verify is True else self.verify,
             ) as client:  # fmt: skip
-                for number, address in enumerate(verdict.addresses, start=1):
-                    at = f"[{address}]" if ":" in address else address
-                    request = client.build_request(
-                        method, f"{verdict.scheme}://{at}:{verdict.port}{verdict.target}", headers=sent, content=content,
-                        extensions={"sni_hostname": verdict.host},
-                    )  # fmt: skip
-                    try:
-                        answer = await client.send(request, stream=True)
-                        break
-                    except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                        if number == len(verdict.addresses):
-                            raise
+                answer = await _first_answer(client, verdict, method, sent, content)
                 try:
-                    yield answer  # pyright: ignore[reportPossiblyUnbound]  A verdict has an address.
+                    yield answer
                 finally:
                     await answer.aclose()
         except httpx2.TimeoutException:
@@ -219,6 +218,30 @@ class HttpClient:
             ) from error
 
 
+async def _first_answer(
+    client: httpx2.AsyncClient,
+    verdict: Verdict,
+    method: str,
+    headers: Mapping[str, str],
+    content: bytes | None,
+) -> httpx2.Response:
+    """The head of the answer from the first of the checked addresses that takes the connection."""
+    import httpx2
+
+    refused: Exception = httpx2.ConnectError("no address")
+    for address in verdict.addresses:
+        at = f"[{address}]" if ":" in address else address
+        request = client.build_request(
+            method, f"{verdict.scheme}://{at}:{verdict.port}{verdict.target}", headers=headers, content=content,
+            extensions={"sni_hostname": verdict.host},
+        )  # fmt: skip
+        try:
+            return await client.send(request, stream=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            refused = error
+    raise refused
+
+
 @cache
 def _certificates() -> ssl.SSLContext:
     """Those of the system; read once, which takes longer than most requests."""
@@ -226,10 +249,10 @@ def _certificates() -> ssl.SSLContext:
 
 
 async def _read(answer: httpx2.Response, most: int, url: str) -> bytes:
-    """The body, decompressed here: what it unpacks to is bounded before it is in memory.
+    """The body, decompressed here: what it unpacks to is bounded before it is in memory. More than `most` if cut.
 
     Raises:
-        TooLarge, Unavailable: see `HttpClient.request`.
+        Unavailable: see `HttpClient.request`.
     """
     encoding = answer.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", *_ENCODINGS):
@@ -248,10 +271,7 @@ async def _read(answer: httpx2.Response, most: int, url: str) -> bytes:
                 unpack = zlib.decompressobj(-15)  # Deflate without the header that RFC 9110 wants around it.
                 out += unpack.decompress(piece, most + 1)
         if len(out) > most:
-            raise TooLarge(
-                f"the answer of {_host(url)} is over {most} bytes",
-                hint="Ask for a smaller part, or download it with exec.",
-            )
+            return bytes(out)
     if unpack is not None and out and not unpack.eof:
         raise Unavailable(f"{_host(url)} sent a {encoding} body that breaks off", retryable=True)
     return bytes(out)

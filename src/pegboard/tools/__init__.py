@@ -24,6 +24,7 @@ TOOLS: Final[dict[str, str]] = {
     "grep_artifact": "pegboard.tools.grep_artifact:grep_artifact",
     "export_artifact": "pegboard.tools.export_artifact:export_artifact",
     "import_artifact": "pegboard.tools.import_artifact:import_artifact",
+    "web_fetch": "pegboard.tools.web_fetch:web_fetch",
     "search_tools": "pegboard.tools.search_tools:search_tools",
     "browser": "pegboard.tools.browser:browser",
 }
