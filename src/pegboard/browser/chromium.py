@@ -46,7 +46,7 @@ REFUSED_BY_US: Final = "Pegboard"
 
 _START_S: Final = 60.0
 _END_S: Final = 10.0
-_MARK: Final = "PEGBOARD_BROWSER"
+_MARK: Final = "CHROMIUM_OWNER"
 _KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _DISPLAY_VARIABLES: Final = (
     "DISPLAY",
