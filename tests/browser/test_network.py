@@ -143,20 +143,21 @@ async def test_a_click_on_a_link_to_a_private_address_opens_nothing(page: Guarde
     await page.visit.do(Navigate(url=site.url("/form.html", "shop.example")))
 
 
-async def test_websockets_go_the_same_way(page: Guarded, site: Site) -> None:
+async def greeting(visit: Visit, url: str) -> object:
+    """What a WebSocket says first to a script of the page."""
     connect = (
         "u => new Promise(done => { const s = new WebSocket(u); s.onmessage = m => done(m.data);"
-        " s.onerror = () => done('refused') })"
+        " s.onclose = s.onerror = () => done('refused') })"
     )
+    return (await visit.do(Evaluate(expression=f"({connect})('{url}')"))).value
 
-    async def said(url: str) -> object:
-        return (await page.visit.do(Evaluate(expression=f"({connect})('{url}')"))).value
 
-    assert await said(f"ws://shop.example:{site.port}/socket") == "hello"
+async def test_websockets_go_the_same_way(page: Guarded, site: Site) -> None:
+    assert await greeting(page.visit, f"ws://shop.example:{site.port}/socket") == "hello"
     assert ("127.0.0.1", site.port) in page.dial.dialled
     page.dial.dialled.clear()
     for url in (f"ws://127.0.0.1:{site.port}/socket", "wss://metadata.example/", "ws://mapped.example/"):
-        assert await said(url) == "refused"
+        assert await greeting(page.visit, url) == "refused"
     assert page.dial.dialled == []
 
 
@@ -267,6 +268,11 @@ async def test_a_remote_browser_is_used_by_its_address_and_sent_to_no_private_pl
                 await visit.do(Navigate(url="http://metadata.example/"))
             with pytest.raises(PermissionDenied, match="loopback"):
                 await visit.do(Navigate(url=site.url("/form.html")))
+            await visit.do(Navigate(url=site.url("/form.html", "shop.example")))
+            assert await greeting(visit, f"ws://shop.example:{site.port}/socket") == "hello"
+            spoken = len(site.spoken)
+            assert await greeting(visit, f"ws://127.0.0.1:{site.port}/socket") == "refused"
+            assert len(site.spoken) == spoken
             await visit.do(Close())
             assert remote.poll() is None  # It is not ours to end.
     finally:

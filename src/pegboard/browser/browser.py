@@ -122,8 +122,9 @@ class ChromiumBrowser:
 
     async def _close(self) -> None:
         for session in list(self._sessions.values()):
-            async with asyncio.timeout(10):
-                await session.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10):
+                    await session.close()
         self._sessions.clear()
         await asyncio.gather(*self._endings)
         if self._chromium is not None:

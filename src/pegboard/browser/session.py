@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Locator, Page
 
 _SETTLE_S: Final = 3.0
+_ERROR_PAGE: Final = "chrome-error://"
 _LOOK: Final = (SelectTab, Close, ReadConsole, AnswerDialog)
 """Actions that a page which shows a dialog can still do."""
 
@@ -270,6 +271,9 @@ class BrowserSession:
 
     async def _navigate(self, one: OpenTab, url: str, limit: float) -> None:
         self._tabs.begun.clear()
+        if one.page.url.startswith(_ERROR_PAGE):
+            # So that an error page of this address can be told from the one that is there.
+            await one.page.goto("about:blank", timeout=limit)
         try:
             response = await one.page.goto(url, wait_until="domcontentloaded", timeout=limit)
         except chromium_error() as error:
@@ -604,7 +608,7 @@ class BrowserSession:
 async def _error_page(page: Page) -> None:
     """Wait for the error page of an address that failed: coming late, it would end the next navigation."""
     with contextlib.suppress(chromium_error()):
-        await page.wait_for_url("chrome-error://**", wait_until="commit", timeout=1_000)
+        await page.wait_for_url(f"{_ERROR_PAGE}**", wait_until="commit", timeout=1_000)
 
 
 async def _aria(page: Page, timeout_s: float) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Request,
         Response,
         Route,
+        WebSocketRoute,
     )
 
 _MOST_TABS: Final = 20
@@ -126,6 +127,7 @@ class Tabs:
             context = await browser.new_context(storage_state=kept, service_workers="block")
             # Its way out is not ours: what it asks for is at least checked here.
             await context.route("**/*", self._check_route)
+            await context.route_web_socket("**/*", self._check_socket)
         else:
             context = await browser.new_context(storage_state=kept, proxy=await self.way_out())
         context.on("page", self._add)
@@ -316,14 +318,25 @@ class Tabs:
 
     async def _check_route(self, route: Route) -> None:
         """Let a remote browser ask only for addresses that are public here, and hosts that no rule denies."""
-        parts = urlsplit(route.request.url)
-        host = parts.hostname or ""
-        reason = ""
-        if parts.scheme in _PORTS:
-            reason = await self._chromium.options.check(host, parts.port or _PORTS[parts.scheme])
+        refused = await self._check(route.request.url)
         with contextlib.suppress(chromium_error()):  # The page may be gone meanwhile.
-            if reason:
-                self._refused[host] = reason
-                await route.abort("blockedbyclient")
+            await (route.abort("blockedbyclient") if refused else route.continue_())
+
+    async def _check_socket(self, socket: WebSocketRoute) -> None:
+        """The same for a WebSocket."""
+        refused = await self._check(socket.url)
+        with contextlib.suppress(chromium_error()):
+            if refused:
+                await socket.close(code=1008, reason="refused")
             else:
-                await route.continue_()
+                socket.connect_to_server()
+
+    async def _check(self, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in _PORTS:
+            return ""
+        host = parts.hostname or ""
+        reason = await self._chromium.options.check(host, parts.port or _PORTS[parts.scheme])
+        if reason:
+            self._refused[host] = reason
+        return reason

@@ -62,22 +62,9 @@ Action: TypeAlias = Literal[
 ]  # fmt: skip
 
 _WRITES: Final = frozenset({"download", "pdf", "screenshot"})
-_LOOKS: Final = frozenset(
-    {
-        "snapshot",
-        "content",
-        "hover",
-        "scroll",
-        "wait",
-        "tabs",
-        "back",
-        "console",
-        "pdf",
-        "screenshot",
-        "close",
-        "hand_over",
-    }
-)
+_SEES: Final = frozenset({"snapshot", "content", "tabs", "console", "pdf", "screenshot", "close"})
+"""Actions that only show what the browser has already."""
+_LOOKS: Final = _SEES | {"hover", "scroll", "wait", "back", "hand_over"}
 """Actions that take nothing to the server but what the page itself does."""
 _TYPES: Final = frozenset({"type", "fill", "select"})
 """Actions that put something into the page and do not send it yet."""
@@ -97,7 +84,7 @@ class FormField(BaseModel):
 async def plan_browser(call: ValidCall, context: Context) -> Plan:
     """The hosts that the page may reach, and the files that are read or written.
 
-    Looking at an open page is free, and so is following a link of it, or typing into a page that was opened on purpose.
+    Looking at an open page connects to nothing. Following a link of it is allowed, and typing into one that was opened on purpose.
     What may send something (a button, Enter, an upload) and opening an address that the model made up are questions.
     """
     given = call.arguments
@@ -113,6 +100,10 @@ async def plan_browser(call: ValidCall, context: Context) -> Plan:
                 at_least="ask",
                 reason="it runs JavaScript in the page, with its logins",
             )
+        )
+    if given["profile"]:
+        effects.append(
+            Effect("control", f"browser:profile:{given['profile']}", reason="it has the logins kept there")
         )
     files = context.port(Files) if given["path"] or given["paths"] else None
     if files is not None and given["path"]:
@@ -133,14 +124,13 @@ def _here(given: Mapping[str, Any], place: Place) -> str:
 
 def _connects(given: Mapping[str, Any], place: Place) -> list[Effect]:
     action: str = given["action"]
-    here = _here(given, place)
     if action == "navigate":
         url = _url(given["url"])
-        known = url in place.links.values()
-        return [Effect("connect", host_of(url), at_least="allow" if known else None)]
-    hosts = [here] if here else []
-    if action == "tabs":
-        hosts += [host for tab in place.tabs if (host := host_of(tab.url))]
+        return [Effect("connect", host_of(url), at_least="allow" if url in place.links.values() else None)]
+    here = _here(given, place)
+    if not here or action in _SEES:
+        return []
+    hosts = [here]
     quiet = (
         action in _LOOKS
         or (action == "dialog" and not given["accept"])
@@ -347,12 +337,13 @@ def _shown(
 
 
 def _notes(reply: BrowserReply, planned: Plan | None) -> Notes:
-    """A redirect may have led to a host that was not planned: its text is no more trusted than another's."""
-    here = host_of(reply.url)
+    """What a page says is untrusted, also where nothing was connected to for it, or a redirect led elsewhere."""
     known: set[str] = set() if planned is None else {e.target for e in planned.effects if e.kind == "connect"}
-    if not here or here in known:
+    hosts = dict.fromkeys(filter(None, (host_of(url) for url in (reply.url, *(t.url for t in reply.tabs)))))
+    unplanned = [host for host in hosts if host not in known]
+    if not unplanned:
         return Notes()
-    return Notes(labels=("untrusted",), extra={SOURCE: f"connect {here}"})
+    return Notes(labels=("untrusted",), extra={SOURCE: f"connect {unplanned[0]}"})
 
 
 def _url(given: str) -> str:
