@@ -19,6 +19,7 @@ SCRIPTS = (
     "tool_search",
     "shell_bars",
     "files_checks",
+    "browser_bars",  # a snapshot beside Playwright's own
 )
 
 

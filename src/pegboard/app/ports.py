@@ -28,6 +28,7 @@ from pegboard.core.result import Shaper, Spills
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
 from pegboard.ports.artifacts import Artifacts
+from pegboard.ports.browser import Browser
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
@@ -163,6 +164,12 @@ def _guards(
 
 def _artifacts(assembly: Assembly) -> Any:
     return artifacts_of(assembly.wiring.provided, assembly.store)
+
+
+def _browser(assembly: Assembly) -> Any:
+    from pegboard.app.browser import chromium_browser
+
+    return chromium_browser(assembly)
 
 
 def _documents(assembly: Assembly) -> Any:
@@ -305,6 +312,7 @@ class SuspendingPeople:
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
+    Browser: _browser,
     Documents: _documents,
     Files: _files,
     People: _people,

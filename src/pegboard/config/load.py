@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guards import read_budgets, read_secrets, read_taint
@@ -47,6 +48,7 @@ class Config:
         require_sandbox: refuse to run a command where the sandbox does not work.
         confinement: the whole of `[sandbox]`: backend, image, limits of a command.
         network: private places that are open to the network guard (`[network]`).
+        browser: which browser the tool of that name uses (`[browser]`).
         web: how pages are read (`[web]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
@@ -74,6 +76,7 @@ class Config:
     require_sandbox: bool = False
     confinement: SandboxSettings = field(default_factory=SandboxSettings)
     network: NetworkSettings = field(default_factory=NetworkSettings)
+    browser: BrowserSettings = field(default_factory=BrowserSettings)
     web: WebSettings = field(default_factory=WebSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
@@ -233,6 +236,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+            case "browser":
+                changes[key] = read_browser(value, path, before=config.browser)
             case "mcpservers":
                 typed((dict, list), value, path, key)
             case _:

@@ -27,6 +27,7 @@ TOOLS: Final[dict[str, str]] = {
     "web_search": "pegboard.tools.web_search:web_search",
     "web_fetch": "pegboard.tools.web_fetch:web_fetch",
     "search_tools": "pegboard.tools.search_tools:search_tools",
+    "browser": "pegboard.tools.browser:browser",
 }
 """Built-in tools by name; loaded at first use."""
 
