@@ -396,10 +396,10 @@ async def test_a_host_is_refused_for_a_reason_of_its_owner_before_its_name_is_re
 
     async with proxy("*", resolve=resolve, refuse=refuse) as (made, at):
         said = await talk(at, b"CONNECT A.example:443 HTTP/1.1\r\n\r\n")
-        await talk(at, b"CONNECT a.example:444 HTTP/1.1\r\n\r\n")
+        await talk(at, b"CONNECT b.example:443 HTTP/1.1\r\n\r\n")
 
     assert b"a rule denies it" in said
-    assert resolved == ["a.example"]
+    assert resolved == ["b.example"]
     assert [d.allowed for d in made.destinations] == [False, False]
 
 
