@@ -76,7 +76,11 @@ async def test_a_browser_that_crashes_in_the_middle_is_one_error_and_the_next_ac
 
         with pytest.raises(Unavailable, match="ended"):
             await asyncio.wait_for(waiting, 20)
+        # What a process left that was killed itself goes with the next start, and nothing of one that runs.
+        (left := tmp_path / "running" / "99999999-x" / "downloads").mkdir(parents=True)
+        (kept := tmp_path / "running" / f"{os.getppid()}-x").mkdir()
         again = await visit.do(Navigate(url=site.url("/form.html")), timeout_s=30)
+        assert (left.exists(), kept.exists()) == (False, True)
         assert (again.title, again.tab) == ("Form", "t1")
         assert not set(running) & set(marked(tmp_path))
         # Closing ends what was started for it, and leaves no files.
