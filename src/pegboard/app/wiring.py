@@ -21,6 +21,7 @@ from pegboard.core.policy.taint import TaintTracker
 from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import with_finder
 from pegboard.core.toolkit import Toolkit
+from pegboard.ports.shell import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,6 +177,8 @@ def needs_of(toolkit: Toolkit, provided: Provided) -> set[Any]:
         out.update(port for port in tool.signature.inject.values() if provided.find(port) is None)
         if any(p.marker is not None and p.marker.kind in ("read", "write", "delete") for p in tool.markers):
             out.add(PATH_RESOLVER)
+    if Shell in out:
+        out.add(PATH_RESOLVER)  # What a command changes is undone through the workspace too.
     return out - {Plan, Context}
 
 
