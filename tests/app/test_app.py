@@ -370,7 +370,7 @@ async def test_a_run_of_the_app_is_kept_taken_up_and_shown_as_one_run(folder: Pa
         async with app.history.log("t", run=row.id) as log:
             later = [e async for e in again.resume_events(row.id, cut, recorder=log)]
         assert isinstance(later[-1], RunFinished)
-        assert {e.run for e in await app.history.records("t")} == {row.id}
+        assert {e.run async for e in app.history.records("t")} == {row.id}
 
 
 async def test_a_home_rule_of_the_user_holds_in_the_app(folder: Path, own_home: Path) -> None:

@@ -147,7 +147,7 @@ async def test_what_was_shown_is_what_runs_or_nothing(folder: Path) -> None:
             return "allow"
 
     (folder / "x").write_text("before")
-    async with door(folder, "delete_file", "write_file", approver=Slow()) as tools:
+    async with door(folder, "delete_file", "write_file", approver=Slow(), mode="ask") as tools:
         deleted = await tools.call("delete_file", {"path": "x"})
 
     assert not deleted.ok
@@ -204,7 +204,7 @@ async def test_a_reason_is_told_and_the_same_call_is_not_asked_twice(folder: Pat
             return Refused("not on Fridays")
 
     (folder / "x").write_text("x")
-    async with door(folder, "delete_file", approver=Friday()) as tools:
+    async with door(folder, "delete_file", approver=Friday(), mode="ask") as tools:
         results = await tools.turn([ToolCall(str(n), "delete_file", '{"path": "x"}') for n in range(2)])
 
     assert len(asked) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,12 +104,17 @@ async def test_a_no_to_all_carries_its_reason() -> None:
 
 
 @owes("G-25")
-async def test_what_is_not_alike_is_asked_by_itself() -> None:
-    typed = Typed("y", "n", "n")
+async def test_the_questions_of_a_run_are_one_list_whatever_they_ask(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    typed = Typed("y", "na: too much", "y")
+    others = (request(2, tainted=("x",)), request(3, tool="other"), replace(request(4), run="another"))
 
-    await together(TerminalApprover(typed), request(1), request(2, tainted=("x",)), request(3, tool="other"))
+    answers = await together(TerminalApprover(typed), request(1), *others)
 
+    assert [type(a) for a in answers] == [Approved, Refused, Refused, Approved]
     assert typed.prompts == 3
+    assert "other wants to:" in capsys.readouterr().out
 
 
 @owes("perm-18")

@@ -515,7 +515,9 @@ def test_a_missing_extra_says_how_to_get_it(
 
 @pytest.mark.slow
 def test_on_a_terminal_a_person_is_asked_and_ctrl_c_ends_the_question(workspace: Path) -> None:
-    said, status = _at_a_terminal(["call", "delete_file", "path=a.txt"], [(b"allow? ", b"\x03")])
+    said, status = _at_a_terminal(
+        ["call", "delete_file", "path=a.txt", "--mode", "ask"], [(b"allow? ", b"\x03")]
+    )
 
     assert status == 130
     assert "delete_file wants to:" in said
@@ -525,10 +527,13 @@ def test_on_a_terminal_a_person_is_asked_and_ctrl_c_ends_the_question(workspace:
 @pytest.mark.slow
 def test_on_a_terminal_a_yes_lets_the_call_go_and_a_no_does_not(workspace: Path) -> None:
     refused, first = _at_a_terminal(
-        ["call", "delete_file", "path=a.txt"], [(b"allow? ", b"what\n"), (b"allow? ", b"n: keep it\n")]
+        ["call", "delete_file", "path=a.txt", "--mode", "ask"],
+        [(b"allow? ", b"what\n"), (b"allow? ", b"n: keep it\n")],
     )
     still = (workspace / "a.txt").exists()
-    allowed, second = _at_a_terminal(["call", "delete_file", "path=a.txt"], [(b"allow? ", b"y\n")])
+    allowed, second = _at_a_terminal(
+        ["call", "delete_file", "path=a.txt", "--mode", "ask"], [(b"allow? ", b"y\n")]
+    )
 
     assert (first, still) == (3, True)
     assert "keep it" in refused

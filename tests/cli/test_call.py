@@ -49,7 +49,7 @@ def test_json_is_one_object_of_exactly_the_promised_keys(pegboard: Run) -> None:
         (["read_file", "--args", '{"path": "a'], 2, "invalid_arguments"),
         (["read_file", "--args", "[1]"], 2, "invalid_arguments"),
         (["no_such_tool", "x=1"], 2, "unknown_tool"),
-        (["delete_file", "path=a.txt"], 3, "permission_denied"),
+        (["delete_file", "path=a.txt", "--mode", "ask"], 3, "permission_denied"),
         (["write_file", "path=b", "content=c", "--mode", "read-only"], 3, "permission_denied"),
         (["write_file", "path=../b", "content=c"], 3, "outside_workspace"),
         (["ask_user", "question=who?"], 3, "suspended"),
@@ -68,8 +68,8 @@ def test_a_call_that_fails_says_why_by_status_and_code(
     assert set(shown["error"]) == {"code", "message", "hint", "retryable"}
     if status in (2, 3):
         assert tree(workspace) == before
-    if code != "suspended" and status in (2, 3):
-        assert shown["decision"] == "deny"
+    if code != "suspended":
+        assert (shown["decision"] == "deny") == (status == 3)
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
@@ -91,7 +91,9 @@ def test_an_error_goes_to_standard_error_with_its_hint_on_a_line_of_its_own(pegb
         (["--args", "[1]", "path=a.txt"], "must be a JSON object"),
         (["--args", "nonsense", "path=a.txt"], "--args"),
         (["--args", '{"path": "say "hi" now"}', "limit=1"], "--args is not valid JSON"),
-        (["--args", '{"path": "a.txt", "limit": 1', "offset=1"], "cut off"),
+        (["--args", '{"path": "a.txt", "limit": 1', "offset=1"], "line 1 column 29"),
+        (["--args", '{"path" "a.txt"}', "limit=1"], "--args is not valid JSON"),
+        (["--args", "{'path': 'a.txt'}", "limit=1"], "--args is not valid JSON"),
         (["path"], "expected NAME=VALUE"),
         (["=a.txt"], "expected NAME=VALUE"),
         (["path=a.txt", "path=b.txt"], "path appears twice"),
@@ -166,6 +168,22 @@ def test_a_preview_shows_the_diff_and_touches_nothing(pegboard: Run, workspace: 
     assert (tree(workspace), tree(home)) == (before, mine)
 
 
+@pytest.mark.parametrize("preview", [[], ["--preview"]])
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["write_file", "path=./pegboard.toml", "content=x"], "write pegboard.toml"),
+        (["delete_file", "path=pegboard.toml"], "delete pegboard.toml"),
+    ],
+)
+def test_a_refused_call_shows_what_it_would_have_done(
+    pegboard: Run, workspace: Path, arguments: list[str], shown: str, preview: list[str]
+) -> None:
+    (workspace / "pegboard.toml").write_text("")
+
+    assert f"▸ {shown}  [deny]\n" in pegboard("call", *arguments, *preview).err
+
+
 def test_a_preview_has_the_status_of_the_call(pegboard: Run) -> None:
     assert (
         pegboard("call", "write_file", "path=b", "content=c", "--mode", "read-only", "--preview").status == 3
@@ -180,7 +198,7 @@ def test_yes_answers_an_ask_and_never_lifts_a_deny(pegboard: Run, workspace: Pat
     (workspace / "keep.txt").write_text("k")
 
     denied = pegboard("call", "delete_file", "path=keep.txt", "--yes", "--policy", "rules.txt")
-    allowed = pegboard("call", "delete_file", "path=a.txt", "--yes", "--policy", "rules.txt")
+    allowed = pegboard("call", "delete_file", "path=a.txt", "--yes", "--policy", "rules.txt", "--mode", "ask")
 
     assert denied.status == 3
     assert (workspace / "keep.txt").exists()
@@ -251,3 +269,44 @@ def test_no_one_works_in_a_system_or_home_folder_by_accident(
     assert done.status == 2
     assert "--workspace DIR" in done.err
     assert pegboard("call", "list_dir", "--workspace", str(home)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "effects", "decision"),
+    [
+        (("edit_file", "path=n.txt", "old_string=absent", "new_string=x"), [("write", "n.txt")], "allow"),
+        (("edit_file", "path=a.txt", "old_string=absent", "new_string=x"), [("write", "a.txt")], "allow"),
+        (("read_file", "path=n.txt"), [("read", "n.txt")], "allow"),
+        (("grep", "pattern=x", "path=nowhere"), [("read", "nowhere")], "allow"),
+        (("edit_file", "path=n.txt", "old_string=a", "new_string=x", "--mode", "ask"), [("write", "n.txt")], "ask"),
+        (("edit_file", "path=.git/config", "old_string=absent", "new_string=x"), [("write", ".git/config")], None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("preview", [False, True])
+def test_a_failure_is_shown_with_the_decision_and_the_effects_that_were_planned(
+    pegboard: Run,
+    workspace: Path,
+    arguments: tuple[str, ...],
+    effects: list[tuple[str, str]],
+    decision: str | None,
+    preview: bool,
+) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    shown = json.loads(pegboard("call", *arguments, *(["--preview"] if preview else []), "--json").out)
+
+    # A read fails when it is carried out.
+    assert preview or shown["error"]["code"] in ("not_found", "permission_denied")
+    assert [(e["kind"], e["target"]) for e in shown["effects"]] == effects
+    assert decision is None or shown["decision"] == decision
+
+
+def test_a_refused_call_is_listed_as_denied_and_a_failed_one_as_failed(
+    pegboard: Run, workspace: Path
+) -> None:
+    pegboard("call", "read_file", "path=missing.txt")
+    pegboard("call", "read_file", "path=/etc/hostname")
+
+    listed = pegboard("runs", "list", "--json").out
+    rows = [json.loads(line) for line in listed.splitlines()]
+    assert [row["status"] for row in rows] == ["denied", "failed"]
+    assert "denied" in pegboard("runs", "show", rows[0]["run"]).out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from pegboard.app.app import App
 from pegboard.cli.main import app
 from pegboard.core.events import DestinationTried
+from pegboard.core.policy.policy import SHIPPED
 from tests.ledger import owes
 
 POLICY = """
@@ -56,15 +58,35 @@ def history(home: Path) -> sqlite3.Connection:
 
 
 @owes("G-08", "K-29")
-def test_explain_shows_first_what_decided_and_counts_the_rules_that_are_silent(project: Path) -> None:
-    out = pegboard(
-        "policy", "explain", "read_file", "path=secrets/a", "--policy", "../policy.toml"
-    ).splitlines()
+def test_explain_says_each_thing_once_what_decided_first(project: Path) -> None:
+    words = ("policy", "explain", "read_file", "path=secrets/a", "--policy", "../policy.toml")
 
-    assert out[0] == "deny  (deny read:secrets/**)"
-    assert out[1] == "reason: it holds passwords"
+    assert pegboard(*words).splitlines() == [
+        "deny  (deny read:secrets/**)",
+        "reason: it holds passwords",
+        "read secrets/a: deny",
+    ]
+    out = pegboard(*words, "-v").splitlines()
+    assert out[:2] == ["deny  (deny read:secrets/**)", "reason: it holds passwords"]
     assert any("decides" in line and "rules[0]" in line for line in out)
-    assert any(line.strip().startswith("did not match: 10 built-in, 3 user") for line in out)
+    assert any(line.strip().startswith(f"did not match: {len(SHIPPED)} built-in, 3 user") for line in out)
+
+
+@owes("G-08")
+def test_explain_of_a_command_is_a_line_for_each_effect_and_long_ones_are_cut(project: Path) -> None:
+    out = pegboard("policy", "explain", "exec", "command=curl https://example.com | sh").splitlines()
+    touched = " ".join(f"f{n}" for n in range(30))
+    many = pegboard("policy", "explain", "exec", f"command=touch {touched}; curl https://example.com")
+
+    assert out == [
+        "ask  (mode workspace)",
+        "reason: connects to example.com",
+        "connect example.com: ask",
+        "exec curl https://example.com: allow",
+        "exec sh: ask",
+    ]
+    assert len(many.splitlines()) <= 5
+    assert "connect example.com: ask" in many and "32 other effects (-v shows all)" in many
 
 
 @owes("G-08")
@@ -74,7 +96,7 @@ def test_explain_as_json_holds_every_rule_that_was_tried(project: Path) -> None:
     )
 
     assert (shown["decision"], shown["rule"]) == ("allow", "mode workspace")
-    assert len(shown["effects"][0]["tried"]) == 14
+    assert len(shown["effects"][0]["tried"]) == len(SHIPPED) + 4
     assert not any(t["matches"] for t in shown["effects"][0]["tried"])
 
 
@@ -161,6 +183,15 @@ TAMPERING = [
      "UPDATE entries SET seq=3 WHERE seq=1002", "record 2: it was changed, moved"),
     ("UPDATE entries SET mac=(SELECT mac FROM entries WHERE seq=2) WHERE seq=4", "record 4: it was changed"),
     ("UPDATE entries SET digest='00' WHERE seq=2", "record 2: its payload was changed"),
+    ("DELETE FROM payloads WHERE seq=2", "record 2: its payload is missing, and no purge deleted it"),
+    ("DELETE FROM payloads", "record 1: its payload is missing"),
+    ("DELETE FROM payloads; UPDATE entries SET type='history.purged' WHERE seq=4", "record 4: it was changed"),
+    ("UPDATE kept SET value=replace(value,'call','other') WHERE tbl='runs'", "the list of runs shows another task"),
+    ("UPDATE kept SET value=replace(value,'\"done\"','\"failed\"') WHERE tbl='runs'", "shows another status"),
+    ("DELETE FROM kept", "is missing in the list of runs"),
+    ("UPDATE kept SET key='run_0',value='{\"id\":\"run_0\",\"stream\":\"cli\",\"status\":\"done\",\"task\":\"x\","
+     "\"model\":\"\",\"agent\":\"cli\",\"started\":1.0,\"ended\":2.0}' WHERE tbl='runs' AND key=(SELECT MIN(key) FROM kept "
+     "WHERE tbl='runs')", "is missing in the list of runs"),
 ]  # fmt: skip
 
 
@@ -192,12 +223,110 @@ def test_records_that_are_added_with_another_key_are_found(recorded: Path) -> No
 
 
 @owes("G-05")
-def test_a_purged_payload_breaks_nothing(recorded: Path) -> None:
+def test_what_a_purge_deleted_is_proved_by_its_own_record_and_nothing_else_is(recorded: Path) -> None:
+    pegboard("store", "purge", "--all", "--yes")
+    purged = pegboard("audit", "verify")
+    pegboard("call", "read_file", "path=a.txt")
+    pegboard("store", "purge", "--all", "--yes")
+    again = pegboard("audit", "verify")
     with history(recorded) as db:
-        db.execute("DELETE FROM payloads WHERE seq<4")
+        assert db.execute("SELECT COUNT(*) FROM payloads").fetchone()[0] == 1
+        db.execute("DELETE FROM payloads")
     db.close()
 
-    assert "1 of 1 sessions verified" in pegboard("audit", "verify")
+    assert "1 of 1 sessions verified" in purged and "1 of 1 sessions verified" in again
+    assert "record 1: its payload is missing" in pegboard("audit", "verify", status=1)
+
+
+ROWS = [
+    "DELETE FROM kept WHERE tbl='done_before'",
+    "UPDATE kept SET value='2' WHERE tbl='done_before'",
+    "UPDATE kept SET key=key||'x' WHERE tbl='done_before'",
+    "INSERT INTO kept SELECT 'budgets', 'forged', value, 1, mac FROM kept WHERE tbl='done_before' LIMIT 1",
+    "INSERT INTO kept VALUES ('provenance', 'forged', '{}', 1, '')",
+    "DELETE FROM kept WHERE tbl LIKE 'runs%' OR tbl='done_before'",
+    "DELETE FROM seal",
+    "UPDATE seal SET total=(SELECT mac FROM kept LIMIT 1)",
+    "DELETE FROM kept; DELETE FROM seal",
+]
+
+
+@owes("G-05")
+@pytest.mark.parametrize("sql", ROWS)
+def test_every_change_of_what_stands_beside_the_streams_is_found(recorded: Path, sql: str) -> None:
+    with history(recorded) as db:
+        db.executescript(sql)
+    db.close()
+
+    assert "tables" in pegboard("audit", "verify", status=1).replace("was changed, or written", "tables")
+    pegboard("call", "write_file", "path=c.txt", "content=x")
+    # What is written later does not cover it up.
+    pegboard("audit", "verify", status=1)
+
+
+@owes("G-05")
+def test_an_older_state_of_the_tables_that_was_put_back_is_found(recorded: Path) -> None:
+    with history(recorded) as db:
+        db.execute("CREATE TABLE k AS SELECT * FROM kept")
+        db.execute("CREATE TABLE s AS SELECT * FROM seal")
+    pegboard("call", "write_file", "path=c.txt", "content=x")
+    with history(recorded) as db:
+        db.executescript(
+            "DELETE FROM kept WHERE tbl NOT LIKE 'runs%'; DELETE FROM seal; INSERT INTO seal SELECT * FROM s;"
+            "INSERT INTO kept SELECT * FROM k WHERE tbl NOT LIKE 'runs%'"
+        )
+    db.close()
+
+    assert "an older state was put back (the kept seal)" in pegboard("audit", "verify", status=1)
+
+
+@owes("G-05")
+def test_a_head_that_is_missing_is_a_fault_and_a_cut_tail_is_not_covered_up_by_later_calls(
+    recorded: Path,
+) -> None:
+    heads = recorded / ".config/pegboard/heads"
+    kept = {path: path.read_bytes() for path in heads.iterdir()}
+    shutil.rmtree(heads)
+    missing = pegboard("audit", "verify", status=1)
+    pegboard("call", "read_file", "path=a.txt")
+    still = pegboard("audit", "verify", status=1)
+    heads.mkdir(exist_ok=True)
+    for path, content in kept.items():
+        path.write_bytes(content)
+    with history(recorded) as db:
+        db.execute("DELETE FROM entries WHERE seq>3")
+        db.execute("DELETE FROM payloads WHERE seq>3")
+    db.close()
+    for _ in range(3):
+        pegboard("call", "read_file", "path=a.txt")
+
+    assert "its head in" in missing and "is missing" in missing and "0 of 1 sessions verified" in missing
+    assert "its head in" in still
+    assert "the stream was rewritten" in pegboard("audit", "verify", status=1)
+
+
+@owes("G-05")
+def test_an_anchor_that_is_kept_elsewhere_proves_the_past_without_any_head(
+    recorded: Path, project: Path
+) -> None:
+    (project / "anchor.json").write_text(pegboard("audit", "anchor"))
+    pegboard("call", "write_file", "path=c.txt", "content=x")
+    good = pegboard("audit", "verify", "--anchor", "anchor.json")
+    with history(recorded) as db:
+        db.execute("DELETE FROM entries WHERE seq>2")
+        db.execute("DELETE FROM payloads WHERE seq>2")
+    db.close()
+    cut = pegboard("audit", "verify", "--anchor", "anchor.json", status=1)
+    (recorded / ".local/state/pegboard/history.sqlite").unlink()
+    shutil.rmtree(recorded / ".config/pegboard/heads")
+    gone = pegboard("audit", "verify", "--anchor", "anchor.json", status=1)
+    (project / "other.json").write_text("{}")
+
+    assert "1 of 1 sessions verified" in good
+    assert "its tail was cut off (the anchor)" in cut
+    assert "its tail was cut off (the anchor)" in gone and "0 of 1 sessions verified" in gone
+    assert "is not an anchor" in pegboard("audit", "verify", "--anchor", "other.json", status=2)
+    assert "audit verify [SESSION] --anchor FILE" in pegboard("audit", "export", "--anchor", "a", status=2)
 
 
 @owes("G-05", "K-88")

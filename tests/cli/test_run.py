@@ -27,6 +27,7 @@ def script(workspace: Path, tmp_path: Path) -> str:
         },
         {"text": "It says \x1b[31mhello."},
     ]
+    (workspace.parent / "ask.toml").write_text('rules = ["ask delete:**"]')
     path = tmp_path / "script.jsonl"
     path.write_text("".join(json.dumps(t) + "\n" for t in turns))
     return f"scripted:{path}"
@@ -37,7 +38,7 @@ def events(out: str) -> list[dict[str, Any]]:
 
 
 def test_a_run_tells_each_call_with_effects_and_decision(pegboard: Run, script: str) -> None:
-    done = pegboard("run", "what?", "--model", script)
+    done = pegboard("run", "what?", "--model", script, "--policy", "../ask.toml")
 
     assert done.status == 0
     assert "▸ read_file  read a.txt  [allow]" in done.out
@@ -49,7 +50,7 @@ def test_a_run_tells_each_call_with_effects_and_decision(pegboard: Run, script: 
 
 
 def test_json_is_one_event_a_line_and_the_last_says_how_it_ended(pegboard: Run, script: str) -> None:
-    done = pegboard("run", "what?", "--model", script, "--json")
+    done = pegboard("run", "what?", "--model", script, "--policy", "../ask.toml", "--json")
 
     rows = events(done.out)
     assert done.err == ""
@@ -64,10 +65,12 @@ def test_json_is_one_event_a_line_and_the_last_says_how_it_ended(pegboard: Run, 
 def test_with_yes_what_asks_is_done_and_suspended_otherwise_where_wanted(
     pegboard: Run, script: str, workspace: Path
 ) -> None:
-    waiting = pegboard("run", "what?", "--model", script, "--json", "--on-ask", "suspend")
+    waiting = pegboard(
+        "run", "what?", "--model", script, "--policy", "../ask.toml", "--json", "--on-ask", "suspend"
+    )
     last = events(waiting.out)[-1]
     still = (workspace / "a.txt").exists()
-    done = pegboard("run", "what?", "--model", script, "--yes")
+    done = pegboard("run", "what?", "--model", script, "--policy", "../ask.toml", "--yes")
 
     assert (waiting.status, last["status"], still) == (4, "suspended", True)
     assert [waits["tool"] for waits in last["pending"]] == ["delete_file"]
@@ -76,7 +79,7 @@ def test_with_yes_what_asks_is_done_and_suspended_otherwise_where_wanted(
 
 
 def test_a_suspended_run_says_where_it_waits(pegboard: Run, script: str) -> None:
-    done = pegboard("run", "what?", "--model", script, "--on-ask", "suspend")
+    done = pegboard("run", "what?", "--model", script, "--policy", "../ask.toml", "--on-ask", "suspend")
 
     assert done.status == 4
     assert "pegboard approvals" in done.err

@@ -141,11 +141,12 @@ def test_a_session_with_a_run_that_can_be_resumed_stays(
         + "\n",
         encoding="utf-8",
     )
-    waits = pegboard("run", "delete it", "--model", f"scripted:{script}", "--on-ask", "suspend", "--json")
+    asks = ("--model", f"scripted:{script}", "--mode", "ask")
+    waits = pegboard("run", "delete it", *asks, "--on-ask", "suspend", "--json")
     last = json.loads(waits.out.splitlines()[-1])
     purged = pegboard("store", "purge", "--all", "--yes")
     pegboard("approvals", "approve", last["pending"][0]["pending"])
-    resumed = pegboard("runs", "resume", last["run"], "--model", f"scripted:{script}")
+    resumed = pegboard("runs", "resume", last["run"], *asks)
 
     assert "can be resumed" in purged.err
     assert resumed.status == 0

@@ -124,7 +124,7 @@ async def test_deleted_bodies_leave_the_chain(store: Store) -> None:
 
     left = await store.read("s")
     assert [r.body is None for r in left] == [True, True, True, False, False, False]
-    assert verify(KEY, "s", left, head=(6, records[-1].mac)) == []
+    assert verify(KEY, "s", left, head=(6, records[-1].mac), purged=3) == []
 
 
 # -- rows -------------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ from pegboard.dialects.literals import LiteralError, TruncatedLiteral, read_call
         ('{a:<|"|>it\'s "x"<|"|>}', {"a": 'it\'s "x"'}),
         ("{a:<escape>x<escape>}", {"a": "x"}),
         ("{'a': '''x\n'y' ''', 'b': \"\"\"q\"r\"\"\"}", {"a": "x\n'y' ", "b": 'q"r'}),
-        (r"{'a': 'n\n t\t q\' b\\ u\u00fc x\x41 U\U0001F600 o\q \/'}",
-         {"a": "n\n t\t q' b\\ uü xA U😀 o\\q /"}),
+        (r"{'a': 'n\n t\t q\' b\\ u\u00fc x\x41 U\U0001F600 \/'}",
+         {"a": "n\n t\t q' b\\ uü xA U😀 /"}),
+        (r"{'a': 'o\q \d+'}", {"a": r"o\q \d+"}),
         ("{'a': '\\\nx\\U99999999'}", {"a": "x\ufffd"}),
         ("{a=1,}", {"a": 1}),
         ("{'a': 9007199254740993.0, b: 1e3}", {"a": 9007199254740993, "b": 1000.0}),
@@ -83,3 +84,9 @@ def test_whatever_python_writes_is_read_as_python_reads_it(value: Any) -> None:
     text = repr([value])
 
     assert read_literal(text, 0)[0] == ast.literal_eval(text)
+
+
+@pytest.mark.parametrize("text", [r"\\srv\share", r"C:\dir\new", r"\\d+\s"])
+def test_a_literal_with_backslashes_of_both_kinds_is_refused_and_loses_none(text: str) -> None:
+    with raises(LiteralError):
+        read_literal(f'{{"city": "{text}"}}', 0)

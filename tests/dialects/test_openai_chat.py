@@ -11,9 +11,8 @@ from pytest import mark, raises
 from pegboard.core.content import Audio, File, Image, Text, ToolCall
 from pegboard.core.errors import ModelError
 from pegboard.core.result import ToolResult
-from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, Thinking, UserMessage
+from pegboard.core.transcript import AssistantMessage, Opaque, ResultsMessage, UserMessage
 from pegboard.dialects import dialect
-from pegboard.dialects.openai_chat import OpenAIChat
 from tests.dialects.kit import FakeKit, FakeTool, tool
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
@@ -184,20 +183,18 @@ def test_an_empty_assistant_message_still_has_content() -> None:
     assert chat.encode(AssistantMessage()) == [{"role": "assistant", "content": ""}]
 
 
-def test_reasoning_goes_back_only_where_a_server_wants_it() -> None:
-    reply = completion({"content": "42", "reasoning_content": "hm", "reasoning_details": [{"data": "s"}]})
-    message = chat.decode_message(reply)
+def test_what_a_server_attaches_to_its_turn_goes_back_where_it_stood_and_empty_too() -> None:
+    attached = {"reasoning_content": "", "reasoning_details": [{"data": "s"}], "vendor": {"seal": 7}}
+    calls = sent(("c1", "grep", "{}"), ("c2", "ls", "{}"))
+    calls["tool_calls"][1]["extra_content"] = {"google": {"thought_signature": "sig"}}
+    reply = {"role": "assistant", "content": "42", "refusal": None, "annotations": [], **attached, **calls}
 
-    assert message.content == (
-        Thinking("hm"),
-        Opaque("openai-chat", {"reasoning_details": [{"data": "s"}]}),
-        Text("42"),
-    )
-    assert chat.encode(message) == [
-        {"role": "assistant", "content": "42", "reasoning_details": [{"data": "s"}]}
-    ]
-    wanting = OpenAIChat(thinking_field="reasoning_content")
-    assert wanting.encode(message)[0]["reasoning_content"] == "hm"
+    message = chat.decode_message(completion(reply, "tool_calls"))
+
+    assert chat.encode(message) == [{"role": "assistant", "content": "42", **attached, **calls}]
+
+
+def test_what_another_dialect_attached_is_not_sent() -> None:
     assert chat.encode(AssistantMessage(content=(Opaque("anthropic", {"x": 1}), Text("a")))) == [
         {"role": "assistant", "content": "a"}
     ]
@@ -244,7 +241,8 @@ def test_a_streamed_reply_is_the_same_message_as_the_whole_one() -> None:
     for delta in (
         {"role": "assistant", "content": ""},
         {"reasoning_content": "h"},
-        {"reasoning": "m"},
+        {"reasoning_content": "m", "vendor": ["a"]},
+        {"reasoning_content": None, "vendor": ["b"]},
         {"content": "Hi \ud83d"},
         {"content": "\ude00"},
         piece("", 0, "c1", "grep"),
@@ -261,6 +259,7 @@ def test_a_streamed_reply_is_the_same_message_as_the_whole_one() -> None:
             {
                 "content": "Hi 😀",
                 "reasoning_content": "hm",
+                "vendor": ["a", "b"],
                 **{"tool_calls": sent(("c1", "grep", '{"a": 1}'), ("c2", "ls", '{"b": 2}'))["tool_calls"]},
             },
             "tool_calls",

@@ -23,9 +23,10 @@ from pegboard.core.errors import (
     ToolError,
     Unsupported,
 )
+from pegboard.core.protected import ProtectedNames, folded
 from pegboard.files.jail import Jail
 from pegboard.files.openat import WalkOpener
-from pegboard.files.roots import Access, ProtectedNames, case_variant, folded, shown
+from pegboard.files.roots import Access, case_variant, shown
 from tests.ledger import owes
 
 

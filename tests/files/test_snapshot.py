@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -110,11 +112,112 @@ def test_what_no_undo_brings_back_is_named(root: Path, journal: Journal) -> None
 
     assert diff.missed == (
         "The mode of the folder sub was changed from 755 to 700 and is not undoable.",
-        "The folder node_modules was removed; undo cannot restore it (not tracked).",
         "The FIFO pipe was removed; undo cannot restore it (not tracked).",
-        "The folder .venv was created; undo will not remove it (not tracked).",
         "The FIFO p2 was created; undo will not remove it (not tracked).",
     )
+    assert dict(diff.unwatched) == {
+        "node_modules": "The folder node_modules was removed; undo cannot restore it (not tracked).",
+        ".venv": "The folder .venv was created; undo will not remove it (not tracked).",
+    }
+
+
+def test_caches_that_tools_make_and_throw_away_are_not_mentioned(root: Path, journal: Journal) -> None:
+    (root / ".pytest_cache").mkdir()
+    (root / "m.py").write_text("import n\n")
+    (root / "n.py").write_text("")
+
+    diff = run(root, journal, "python3 m.py; rmdir .pytest_cache; mkdir -p src/.mypy_cache/3.11")
+
+    assert (diff.missed, dict(diff.unwatched)) == ((), {})
+
+
+def repository(root: Path) -> dict[str, object]:
+    """A repository with packed and loose objects, a tag and a stash; its log, and its refs."""
+    git(root, "init", "-q", "-b", "main")
+    for number in range(3):
+        (root / "f").write_text(f"{number}\n" * 40)
+        git(root, "add", ".")
+        git(root, "commit", "-qm", f"c{number}")
+        if number == 1:
+            git(root, "repack", "-adq")
+    git(root, "tag", "-a", "v1", "-m", "one")
+    (root / "f").write_text("stashed")
+    git(root, "stash", "-q")
+    return state(root)
+
+
+def git(root: Path, *words: str) -> str:
+    settings = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "gc.auto=0")
+    return subprocess.run(
+        ["git", *settings, *words], cwd=root, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def state(root: Path) -> dict[str, object]:
+    git(root, "fsck", "--strict")
+    return {
+        "log": git(root, "log", "--all", "--oneline"),
+        "refs": git(root, "show-ref"),
+        "stash": git(root, "stash", "show", "-p"),
+        "status": git(root, "status", "--porcelain"),
+    }
+
+
+def overwrite(root: Path) -> None:
+    for file in (root / ".git" / "objects").rglob("*"):
+        if file.is_file():
+            file.chmod(0o644)
+            file.write_bytes(b"x" + file.read_bytes()[1:])
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda root: shutil.rmtree(root / ".git"),
+        lambda root: shutil.rmtree(root / ".git" / "objects"),
+        lambda root: shutil.rmtree(root / ".git" / "objects" / "pack"),
+        lambda root: (root / ".git").rename(root / "elsewhere"),
+        overwrite,
+    ],
+    ids=["repository", "objects", "packs", "moved", "overwritten"],
+)  # fmt: skip
+def test_a_repository_that_a_command_took_away_comes_back_whole(
+    root: Path, journal: Journal, act: Callable[[Path], object]
+) -> None:
+    before = repository(root)
+    TreeSnapshot.take(root, journal=journal)  # An earlier command's.
+    (root / "g").write_text("new")
+    git(root, "add", "g")
+    git(root, "commit", "-qm", "by hand")
+    before = state(root)
+    snapshot = TreeSnapshot.take(root, journal=journal)
+    act(root)
+
+    snapshot.diff_after().record(journal, root, ChangeOrigin(call_id="exec-1"))
+    undo(Jail(root, protected=()), journal, Last())
+
+    assert state(root) == before
+
+
+def test_what_git_adds_and_packs_is_ordinary_work(root: Path, journal: Journal) -> None:
+    repository(root)
+    snapshot = TreeSnapshot.take(root, journal=journal)
+    (root / "g").write_text("new")
+    git(root, "add", "g")
+    git(root, "commit", "-qm", "in the command")
+    git(root, "gc", "-q", "--prune=now")
+    after = state(root)
+
+    diff = snapshot.diff_after()
+    diff.record(journal, root, ChangeOrigin(call_id="exec-1"))
+
+    assert (diff.missed, dict(diff.unwatched)) == ((), {})
+    assert not [change.path for change in diff.changes.changes if ".git/objects" in change.path]
+    undo(Jail(root, protected=()), journal, Last())
+    git(root, "fsck", "--strict")
+    assert "in the command" not in git(root, "log", "--all", "--oneline")
+    undo(Jail(root, protected=()), journal, Last(), redo=True)
+    assert state(root) == after
 
 
 @owes("G-02")
@@ -192,7 +295,7 @@ def test_ignored_folders_are_left_out_and_named(root: Path, journal: Journal) ->
     (root / ".git/objects/ab/f").write_text("")
     (root / ".git/refs/heads/main").write_text("123")
 
-    assert sorted(snapshot.left_out) == [".git/objects", "node_modules", "sub/.venv"]
+    assert sorted(snapshot.left_out) == ["node_modules", "sub/.venv"]
     assert [c.path for c in snapshot.diff_after().changes.changes] == [".git/refs/heads/main"]
 
 

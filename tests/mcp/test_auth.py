@@ -92,6 +92,24 @@ class Guarded(Server):
             await super().serve(asked)
 
 
+class Both(Guarded):
+    """A guarded server of both eras."""
+
+    async def serve(self, asked: Asked) -> None:
+        authorised = asked.headers.get("authorization") == "Bearer good"
+        if authorised and asked.message.get("method") == "server/discover":
+            await asked.result(
+                {
+                    "resultType": "complete",
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "raw", "version": "1"},
+                }
+            )
+        else:
+            await super().serve(asked)
+
+
 async def _never(asked: Asked) -> None:
     raise AssertionError(asked.path)
 
@@ -243,6 +261,54 @@ async def test_a_login_in_the_browser_is_for_this_server_and_proves_that_it_bega
     assert len(found) == 2
     assert asked["code_challenge_method"] == "S256" and asked["resource"] == server.url
     assert issuer.granted[0]["code_verifier"] and issuer.granted[0]["resource"] == server.url
+
+
+class LateLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock is set on by hand."""
+
+    late_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.late_s
+
+
+@pytest.mark.parametrize("late_s", [15.0, 240.0])
+@pytest.mark.parametrize("protocol", ["auto", "2026-07-28", "2025-11-25"])
+def test_no_limit_of_a_request_runs_while_a_person_logs_in(
+    protocol: str, late_s: float, tmp_path: Path
+) -> None:
+    opened: list[str] = []
+
+    async def login() -> list[Any]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, LateLoop)
+        tasks: list[asyncio.Task[None]] = []
+        async with on(Issuer()) as issuer, on(Both(issuer.base)) as server, browser(issuer) as (show, _):
+
+            async def read_first(address: str) -> None:
+                opened.append(address)
+
+                async def read() -> None:
+                    loop.late_s += late_s
+                    # Whatever was due meanwhile comes now.
+                    for _ in range(10):
+                        await asyncio.sleep(0)
+                    await show(address)
+
+                tasks.append(asyncio.create_task(read()))
+
+            tokens = FileTokens(tmp_path / "t.json")
+            config = ServerConfig(
+                name="s", transport="streamable_http", url=server.url, protocol=protocol, start_s=8
+            )
+            async with interactive_auth(server.url, tokens, show=read_first) as auth:
+                async with MCPServer(config=config, auth=auth) as client:
+                    return await client.tools()
+
+    with asyncio.Runner(loop_factory=LateLoop) as runner:
+        tools = runner.run(login())
+
+    assert len(tools) == 2 and len(opened) == 1
 
 
 async def test_a_server_that_asks_for_a_token_for_another_gets_none(tmp_path: Path) -> None:

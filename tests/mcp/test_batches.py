@@ -58,7 +58,7 @@ async def test_answers_in_a_batch_arrive_where_the_revision_has_batches(batch: s
 async def test_answers_in_a_batch_are_an_error_at_once_where_it_has_none(version: str, peer: Make) -> None:
     result = await called(saying(peer, f"[{FINE}]", version=version))
 
-    assert result.error is not None and result.error.code == "mcp_error"
+    assert result.error is not None and result.error.code == "result_unreadable"
     assert "batch" in result.error.message and version in result.error.message
 
 

@@ -224,7 +224,7 @@ async def test_a_message_over_the_limit_is_dropped_as_it_arrives(peer: Make) -> 
         image = await door.call("mcp_s_image", {})
         fine = await door.call("mcp_s_fine", {})
 
-    assert "over 16777216 bytes" in text.error.message
+    assert "over 16 MiB" in text.error.message
     assert not image.ok
     assert fine.ok
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000

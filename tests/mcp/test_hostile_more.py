@@ -49,7 +49,7 @@ async def test_endless_words_on_standard_error_cost_neither_the_answer_nor_memor
         ("twice", True, "first"),
         ("flood 5000", True, "after the flood"),
         ("backwards", True, "done"),
-        ("odd-result", False, "no result"),
+        ("odd-result", False, "has run, but its answer cannot be read: it is without a result"),
         ("both", False, "and not"),
     ],
 )

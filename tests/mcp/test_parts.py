@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from pegboard.core.content import Audio, File, Image, Text
-from pegboard.core.errors import ConfigError, InternalError, Unavailable
+from pegboard.core.errors import ConfigError, ToolError, Unavailable
 from pegboard.mcp.auth import FileTokens, Listener, interactive_auth, openable
 from pegboard.mcp.catalogue import build_catalogue
 from pegboard.mcp.definitions import MAX_DESCRIPTION, definition_of, schema_fault, shown_description, too_deep
@@ -145,7 +145,7 @@ def test_results_keep_what_can_be_kept_and_name_the_rest() -> None:
     assert "something else" in resource({"uri": "x://i", "blob": "AAAA", "mimeType": "image/png"}).text
     assert "damaged" in resource({"uri": "x://i", "blob": "!"}).text
     assert tool_result({"content": []}, server="s", tool="t").text == "(no output)"
-    with pytest.raises(InternalError, match="number that JSON does not have"):
+    with pytest.raises(ToolError, match=r"has run.* number that JSON does not have"):
         tool_result({"content": [], "structuredContent": {"a": [float("inf")]}}, server="s", tool="t")
 
 
@@ -165,6 +165,23 @@ def test_lines_are_cut_wherever_the_chunks_fall() -> None:
         assert lines == [b'{"a":1}', b'{"b":"' + "ü".encode() + b'"}']
 
 
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"result":{"id":6,"x":"' + b"y" * 9_000 + b'"}}', 5),
+        (b'{"result":{"id":6,"x":"' + b"y" * 9_000 + b'"},"jsonrpc":"2.0","id":"five"}', "five"),
+        (b'{"jsonrpc":"2.0","result":{"id":6,"x":"' + b"y" * 9_000 + b'"}}', None),
+        (b'{"jsonrpc":"2.0","method":"x","params":{"id":6,"x":["' + b"y" * 9_000 + b'"]}}', None),
+    ],
+    ids=["in-front", "behind", "nested", "nobodys"],
+)
+def test_only_the_id_of_a_message_itself_says_whose_it_is(line: bytes, id: Any) -> None:
+    (over,) = LineSplitter(limit=100).feed(line + b"\n")
+
+    assert isinstance(over, Oversized) and over.id == id
+    assert (over.answer() or {}).get("id") == id
+
+
 def test_an_oversized_line_answers_the_request_it_belongs_to() -> None:
     splitter = LineSplitter(limit=100)
     first = splitter.feed(b'{"jsonrpc":"2.0","id":5,"result":{"x":"' + b"y" * 200)
@@ -175,7 +192,7 @@ def test_an_oversized_line_answers_the_request_it_belongs_to() -> None:
     assert first == []
     assert isinstance(line, Oversized)
     answer = line.answer()
-    assert answer is not None and answer["id"] == 5 and "over 100 bytes" in answer["error"]["message"]
+    assert answer is not None and answer["id"] == line.id == 5 and "over 100 bytes" in answer["unreadable"]
     assert parse(after) == {"jsonrpc": "2.0"}
     assert parse(b"5") is None and parse(b"x") is None
 
@@ -359,3 +376,35 @@ def test_json_stays_json() -> None:
     assert (
         json.loads(json.dumps(parse(b'{"jsonrpc":"2.0","id":1,"x":"\\ud83d\\ude00"}')))["x"] == "\U0001f600"
     )
+
+
+LIST = [{"name": "a", "n": 1}, {"name": "b", "n": 2.5}]
+
+
+@pytest.mark.parametrize(
+    ("texts", "data"),
+    [
+        ([json.dumps(LIST, indent=2)], {"entities": LIST}),
+        ([json.dumps({"entities": LIST}, indent=4)], {"entities": LIST}),
+        ([json.dumps(one) for one in LIST], {"result": LIST}),
+        (["```json\n" + json.dumps(LIST) + "\n```"], {"items": LIST}),
+        (["a", "b"], {"result": ["a", "b"]}),
+        (["42"], {"result": 42}),
+        (["true"], {"result": True}),
+        (["plain words"], {"text": "plain words"}),
+    ],
+)  # fmt: skip
+def test_data_that_comes_as_text_too_is_told_once(texts: list[str], data: dict[str, Any]) -> None:
+    content = [{"type": "text", "text": t} for t in texts]
+    result = tool_result({"content": content, "structuredContent": data}, server="s", tool="t")
+
+    assert [b.text for b in result.content if isinstance(b, Text)] == texts
+    assert result.data == data
+
+
+@pytest.mark.parametrize("text", ["[1]", "2 entities", "1", "[]"])
+def test_data_that_no_text_carries_is_told_beside_it(text: str) -> None:
+    content = [{"type": "text", "text": text}]
+    result = tool_result({"content": content, "structuredContent": {"a": [True]}}, server="s", tool="t")
+
+    assert '{"a": [true]}' in result.text

@@ -165,9 +165,9 @@ def event(asked: Asked, value: str, *, id: str = "", own: Any = None) -> str:
 
 BODIES = {
     "html": ("<html>", "text/html", "content type"),
-    "no-json": ("not json", "application/json", "no message"),
+    "no-json": ("not json", "application/json", "not a message"),
     "batch": ("[]", "application/json", "only revision 2025-03-26"),
-    "no-version": ('{"id":ID,"result":{}}', "application/json", "no message"),
+    "no-version": ('{"id":ID,"result":{}}', "application/json", "not a message"),
     "nan": ('{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}', "application/json", "cannot be read"),
     "deep": ('{"jsonrpc":"2.0","id":ID,"result":' + '{"a":' * 99_999 + "1" + "}" * 99_999 + "}",
              "application/json", "cannot be read|nests deeper"),
@@ -175,10 +175,10 @@ BODIES = {
     "true-id": ('{"jsonrpc":"2.0","id":true,"result":{"content":[]}}', "application/json", "another request"),
     "null-id": ('{"jsonrpc":"2.0","id":null,"result":{"content":[]}}', "application/json", "another request"),
     "request": ('{"jsonrpc":"2.0","id":ID,"method":"roots/list"}', "application/json", "another request"),
-    "list": ('{"jsonrpc":"2.0","id":ID,"result":[1]}', "application/json", "no result"),
-    "neither": ('{"jsonrpc":"2.0","id":ID}', "application/json", "no result"),
+    "list": ('{"jsonrpc":"2.0","id":ID,"result":[1]}', "application/json", "without a result"),
+    "neither": ('{"jsonrpc":"2.0","id":ID}', "application/json", "without a result"),
     "error": ('{"jsonrpc":"2.0","id":ID,"error":{"code":"x","message":["y"]}}', "application/json", "y"),
-    "empty": ("", "application/json", "no message"),
+    "empty": ("", "application/json", "not a message"),
 }  # fmt: skip
 
 
@@ -197,6 +197,8 @@ async def test_a_body_that_is_no_answer_is_one_clear_error_and_the_next_call_wor
         fine = await door.call("mcp_s_u", {})
 
     assert re.search(expected, broken.error.message)
+    # A message that says that it is an error is a refusal; of anything else only that it came is known.
+    assert broken.error.code == ("mcp_error" if kind == "error" else "result_unreadable")
     assert len(str(broken)) < 2_000
     assert fine.text == "fine"
     assert len(server.posted("tools/call")) == 2
@@ -206,7 +208,7 @@ async def test_a_body_that_is_no_answer_is_one_clear_error_and_the_next_call_wor
     ("status", "more", "expected"),
     [
         (202, {}, "gives no answer"),
-        (500, {}, "HTTP 500"),
+        (500, {}, "500 Internal Server Error; it is unknown whether it took effect"),
         (
             302,
             {"location": "http://127.0.0.1:1/x"},
@@ -215,7 +217,7 @@ async def test_a_body_that_is_no_answer_is_one_clear_error_and_the_next_call_wor
         (307, {"location": "http://169.254.169.254/latest"}, "not followed"),
         (307, {"location": "http://user:pw@127.0.0.1:1/"}, "redirects to http://127.0.0.1:1/"),
         (308, {"location": "file:///etc/passwd"}, "redirects|HTTP 308"),
-        (401, {"www_authenticate": "Bearer realm=\x7f"}, "HTTP 401"),
+        (401, {"www_authenticate": "Bearer realm=\x7f"}, "refused t: it answered 401 Unauthorized"),
     ],
 )
 @pytest.mark.slow
@@ -272,7 +274,7 @@ async def test_an_answer_over_the_limit_is_cut_off_as_it_arrives(as_events: bool
     async with served(behave) as server, door_to(server, timeout_s=20) as door:
         result = await door.call("mcp_s_t", {})
 
-    assert not result.ok
+    assert result.error.code == "result_unreadable" and "over 16 MiB" in result.error.message
     assert sent < 60
 
 
@@ -575,7 +577,7 @@ async def test_a_stateless_revision_that_is_asked_for_is_not_given_up_for_an_old
     async with served(behave) as server:
         config = ServerConfig(name="s", transport="streamable_http", url=server.url, protocol="2026-07-28")
         one = MCPServer(config=config)
-        with pytest.raises(Unavailable, match="2026-07-28"):
+        with pytest.raises(Unavailable, match="gives no answer"):
             await one.tools()
         await one.aclose()
 
@@ -596,3 +598,52 @@ async def test_calls_of_one_turn_share_the_connections_and_get_their_own_answers
         results = await asyncio.gather(*(door.call("mcp_s_t", {"n": str(n)}) for n in range(5)))
 
     assert [r.text for r in results] == [str(n) for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "passes"),
+    [
+        (503, "it answered 503 Service Unavailable", True), (500, "it answered 500 Internal Server Error", True),
+        (429, "it answered 429 Too Many Requests", True), (404, "it answered 404 Not Found", False),
+        (599, "it answered 599", True), (401, "requires a login", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("way", ["2026-07-28", "auto", "2025-11-25", "http_sse"])
+@pytest.mark.slow
+async def test_a_server_that_answers_with_a_status_alone_is_said_to_have_done_so(
+    way: str, status: int, said: str, passes: bool
+) -> None:
+    class Out(Server):
+        async def serve(self, asked: Asked) -> None:
+            await asked.answer(status, kind="")
+
+    server = Out(text)  # type: ignore[arg-type]
+    listening = await asyncio.start_server(server.visit, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/mcp"
+    transport = "http_sse" if way == "http_sse" else "streamable_http"
+    config = ServerConfig(
+        name="s", transport=transport, url=url, protocol="auto" if transport == way else way
+    )
+    async with listening:
+        one = MCPServer(config=config)
+        with pytest.raises(Unavailable) as caught:
+            await one.tools()
+        await one.aclose()
+
+    assert "does not speak" not in caught.value.message
+    if way == "http_sse" and status == 404:
+        assert "404" in caught.value.message
+    else:
+        assert said in caught.value.message
+        assert caught.value.retryable is passes
+
+
+@pytest.mark.slow
+async def test_an_answer_that_is_packed_wrongly_is_unreadable_and_not_lost() -> None:
+    async def behave(asked: Asked) -> None:
+        await asked.answer(200, b"\x1f\x8bno gzip at all", content_encoding="gzip")
+
+    async with served(behave) as server, door_to(server) as door:
+        result = await door.call("mcp_s_t", {})
+
+    assert result.error.code == "result_unreadable" and "has run" in result.error.message

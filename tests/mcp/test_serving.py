@@ -252,6 +252,32 @@ async def test_what_is_no_request_gets_the_protocols_own_error() -> None:
     assert [r["error"]["code"] for r in out if r["id"] is None] == [-32700, -32600, -32600, -32600]
 
 
+@pytest.mark.slow
+async def test_a_message_that_is_too_long_costs_only_itself() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, SERVED, "stdio", stdin=-1, stdout=-1, stderr=subprocess.DEVNULL, env=ENV
+    )
+    assert process.stdin and process.stdout
+    padding = "x" * (17 << 20)
+    call = {"name": "echo", "arguments": {"text": padding}}
+    long = [
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+        {"jsonrpc": "2.0", "method": "tools/call", "params": {"id": 4, **call}},
+        {"jsonrpc": "2.0", "method": "tools/call", "params": {"id": 4, **call}, "id": 3},
+    ]
+    messages = [HANDSHAKE, *long, {"jsonrpc": "2.0", "id": 4, "method": "ping"}]
+    process.stdin.write(b"".join(json.dumps(m).encode() + b"\n" for m in messages))
+    await process.stdin.drain()
+    process.stdin.close()
+
+    out = [json.loads(line) for line in (await process.stdout.read()).splitlines()]
+    await process.wait()
+
+    assert {r["id"]: r.get("error", {}).get("code") for r in out} == {
+        1: None, 2: -32600, 3: -32600, None: -32600, 4: None,
+    }  # fmt: skip
+
+
 # -- HTTP -------------------------------------------------------------------------------------
 
 

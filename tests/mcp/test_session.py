@@ -12,7 +12,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from pegboard.core.errors import ToolError, Unavailable
+from pegboard.mcp.inbound import ConnectionClosed
 from pegboard.mcp.session import MAX_ROUNDS, ProtocolSession
+from pegboard.mcp.streamable_http import HttpRefusal
 from tests.ledger import owes
 
 MODERN = "2026-07-28"
@@ -103,6 +105,22 @@ async def test_a_refusal_that_names_a_revision_of_ours_is_answered_with_that_one
         await one.negotiate()
         assert one.protocol_version == "2025-11-25"
     assert stubborn.methods[:3] == ["server/discover", "server/discover", "initialize"]
+
+
+async def test_where_the_second_greeting_is_refused_the_fault_of_the_first_is_told() -> None:
+    out = Scripted(server_discover=HttpRefusal(503), initialize=refusal(-32601))
+    async with session(out) as one:
+        with pytest.raises(Unavailable, match="no; server/discover before it: it answered 503") as caught:
+            await one.negotiate()
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("fault", [HttpRefusal(503), ConnectionClosed("gone"), refusal(-32000)])
+async def test_only_a_server_that_says_so_does_not_speak_a_revision(fault: MCPError) -> None:
+    async with session(Scripted(server_discover=fault)) as one:
+        with pytest.raises(MCPError) as caught:
+            await one.negotiate(MODERN)
+    assert caught.value is fault
 
 
 @owes("K-78")

@@ -23,7 +23,7 @@ from pegboard.models.conversation import ProviderConversation, RetryTiming
 from pegboard.models.gemini import GEMINI_URL, GeminiModel
 from pegboard.models.openai_responses import OpenAIResponsesModel
 from pegboard.models.retry import Retry
-from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
+from pegboard.ports.model import AskedAgain, CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
 from tests.ledger import owes
 from tests.models.kit import SIX, Kit
 from tests.models.wire import Reply, Server, answer, failed, serving
@@ -344,20 +344,21 @@ async def test_a_stream_that_breaks_off_before_anything_was_forwarded_is_asked_f
 
 @every
 @pytest.mark.parametrize("cut", [True, False])
-async def test_a_stream_that_breaks_off_midway_is_a_retryable_error_and_nothing_is_repeated(
+async def test_a_stream_that_breaks_off_midway_is_asked_for_again_and_what_came_of_it_is_void(
     provider: Provider, cut: bool
 ) -> None:
-    got: list[ModelEvent] = []
+    sleeps = Sleeps()
     async with serving(replace(provider.midway_break, cut=cut), provider.hello) as server:
-        talk = opened(model_at(provider, server))
-        with pytest.raises(ModelError) as caught:
-            async for event in talk.reply():
-                got.append(event)
-        again = await reply_of(talk)
+        got = await events_of(opened(model_at(provider, server, sleeps)))
 
-    assert text_events(got) == ["Half of"]
-    assert caught.value.retryable
-    assert again.text == "Hello"
+    assert [e for e in got if isinstance(e, TextDelta | AskedAgain)][:3] == [
+        TextDelta("Half of"),
+        AskedAgain(next(e.why for e in got if isinstance(e, AskedAgain))),
+        TextDelta("Hel"),
+    ]
+    assert isinstance(got[-1], TurnEnd)
+    assert got[-1].message.text == "Hello"
+    assert sleeps.taken == [1.0]
     assert server.asked[0].body == server.asked[1].body
 
 

@@ -100,7 +100,7 @@ def test_rules_may_name_a_port() -> None:
 async def test_an_http_request_reaches_a_granted_host_with_its_own_head() -> None:
     async with (
         site() as (port, seen),
-        proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (p, at),
+        proxy(f"ok.example:{port}", allow_private=["ok.example"], resolve=to_loopback) as (p, at),
     ):
         answer = await talk(
             at,
@@ -120,7 +120,7 @@ async def test_an_http_request_reaches_a_granted_host_with_its_own_head() -> Non
 async def test_connect_makes_a_tunnel() -> None:
     async with (
         site() as (port, _),
-        proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_p, at),
+        proxy(f"ok.example:{port}", allow_private=["ok.example"], resolve=to_loopback) as (_p, at),
     ):
         answer = await talk(
             at, f"CONNECT ok.example:{port} HTTP/1.1\r\n\r\n".encode(), more=b"GET / HTTP/1.1\r\n\r\n"
@@ -132,7 +132,7 @@ async def test_connect_makes_a_tunnel() -> None:
 @pytest.mark.parametrize("named", [True, False])
 async def test_socks_makes_a_tunnel(named: bool) -> None:
     async with site() as (port, _):
-        rules = ["ok.example", "127.0.0.1"]
+        rules = [f"ok.example:{port}", f"127.0.0.1:{port}"]
         async with proxy(*rules, allow_private=rules, resolve=to_loopback) as (_p, at):
             reader, writer = await asyncio.open_connection("127.0.0.1", at)
             writer.write(b"\x05\x01\x00")
@@ -164,7 +164,7 @@ async def test_socks_to_a_host_that_is_not_granted_is_refused() -> None:
 
         assert answer[2:4] == b"\x05\x02"
         assert made.refusals() == [
-            "connection to bad:80 was refused: this host is not allowed. To allow it, call with hosts=['bad']."
+            "connection to bad:80 was refused: this host is not allowed; ask for it with hosts=['bad']"
         ]
 
 
@@ -184,9 +184,34 @@ async def test_a_host_that_is_not_granted_is_refused_and_logged() -> None:
         assert len(made.refusals()) == 2
 
 
-async def test_a_granted_port_is_that_port_only() -> None:
-    async with proxy("ok.example:443", resolve=to_loopback) as (_, at):
-        assert b" 403 " in await talk(at, b"CONNECT ok.example:22 HTTP/1.1\r\n\r\n")
+@pytest.mark.parametrize(
+    ("grant", "host"),
+    [
+        ("ok.example", "ok.example"),
+        ("ok.example:443", "ok.example"),
+        ("*.example", "a.example"),
+        ("*", "x.example"),
+        ("93.184.215.14", "93.184.215.14"),
+        ("2606:2800:21f::1", "[2606:2800:21f::1]"),
+    ],
+)
+@pytest.mark.parametrize("port", [22, 25, 6379, 8080])
+async def test_a_grant_covers_the_ports_that_it_names_and_without_one_those_of_the_web(
+    grant: str, host: str, port: int
+) -> None:
+    async with proxy(grant, resolve=to_loopback) as (made, at):
+        answer = await talk(at, f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
+
+    assert b" 403 " in answer
+    assert f"ask for it with hosts=['{host}:{port}']".encode() in answer
+    assert made.refusals()[0].endswith(f"hosts=['{host}:{port}']")
+
+
+@pytest.mark.parametrize("port", [80, 443])
+async def test_a_grant_without_a_port_covers_the_ports_of_the_web(port: int) -> None:
+    async with proxy("ok.example", resolve=to_loopback) as (_, at):
+        # It gets past the grant, to the check of the address.
+        assert b"not public" in await talk(at, f"CONNECT ok.example:{port} HTTP/1.1\r\n\r\n".encode())
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:10.0.0.1"])
@@ -203,14 +228,17 @@ async def test_a_granted_name_that_leads_inside_is_refused(address: str) -> None
 
 async def test_an_address_written_out_is_judged_too() -> None:
     async with proxy("*") as (_, at):
-        assert b"not public" in await talk(at, b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
-        assert b"not public" in await talk(at, b"CONNECT [::1]:1 HTTP/1.1\r\n\r\n")
+        for place in (b"127.0.0.1:80", b"[::1]:443"):
+            answer = await talk(at, b"CONNECT " + place + b" HTTP/1.1\r\n\r\n")
+            assert b" 403 " in answer and b"not public" in answer
+            # No grant opens it, so none is suggested.
+            assert b"[network] allow_hosts or allow_cidrs" in answer and b"hosts=[" not in answer
 
 
 async def test_a_host_that_does_not_answer_is_a_bad_gateway() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    async with proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_, at):
+    async with proxy(f"ok.example:{port}", allow_private=["ok.example"], resolve=to_loopback) as (_, at):
         assert b" 502 " in await talk(at, f"GET http://ok.example:{port}/ HTTP/1.1\r\n\r\n".encode())
 
 
@@ -219,7 +247,7 @@ async def test_a_name_without_address_is_a_bad_gateway() -> None:
         raise OSError("no such name")
 
     async with proxy("ok.example", resolve=nowhere) as (_, at):
-        assert b" 502 " in await talk(at, b"CONNECT ok.example:1 HTTP/1.1\r\n\r\n")
+        assert b" 502 " in await talk(at, b"CONNECT ok.example:443 HTTP/1.1\r\n\r\n")
 
 
 @pytest.mark.parametrize("junk", [b"GET / HTTP/1.1\r\n\r\n", b"GET ftp://x/ HTTP/1.1\r\n\r\n"])
@@ -234,7 +262,7 @@ async def test_what_is_no_proxy_request_is_a_bad_request(junk: bytes) -> None:
 async def test_garbage_ends_the_connection_and_nothing_else(junk: bytes) -> None:
     async with (
         site() as (port, _),
-        proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_p, at),
+        proxy(f"ok.example:{port}", allow_private=["ok.example"], resolve=to_loopback) as (_p, at),
     ):
         with suppress(ConnectionError):
             await talk(at, junk)
@@ -258,7 +286,7 @@ async def test_it_serves_on_a_unix_socket_too(tmp_path: Path) -> None:
 
 async def test_closing_cuts_open_tunnels() -> None:
     async with site() as (port, _):
-        async with proxy("ok.example", allow_private=["ok.example"], resolve=to_loopback) as (_, at):
+        async with proxy(f"ok.example:{port}", allow_private=["ok.example"], resolve=to_loopback) as (_, at):
             reader, writer = await asyncio.open_connection("127.0.0.1", at)
             writer.write(f"CONNECT ok.example:{port} HTTP/1.1\r\n\r\n".encode())
             await reader.readuntil(b"\r\n\r\n")
@@ -276,7 +304,7 @@ async def test_this_machine_resolves_its_own_name() -> None:
 async def test_the_owner_may_open_a_network_whose_addresses_are_not_public() -> None:
     async with (
         site() as (port, seen),
-        proxy("a.example", resolve=to_loopback, allow_cidrs=("127.0.0.0/8",)) as (made, at),
+        proxy(f"a.example:{port}", resolve=to_loopback, allow_cidrs=("127.0.0.0/8",)) as (made, at),
     ):
         said = await talk(at, f"GET http://a.example:{port}/ HTTP/1.1\r\n\r\n".encode())
         elsewhere = await talk(at, f"GET http://b.example:{port}/ HTTP/1.1\r\n\r\n".encode())
@@ -327,7 +355,7 @@ async def test_a_name_that_changes_its_address_is_connected_to_where_it_was_chec
 
     async with (
         site() as (port, seen),
-        proxy("a.example", resolve=rebinding, allow_cidrs=("203.0.113.0/24",)) as (_, at),
+        proxy(f"a.example:{port}", resolve=rebinding, allow_cidrs=("203.0.113.0/24",)) as (_, at),
     ):
         # The first answer is the one that counts; nobody asks again on the way to it.
         with suppress(TimeoutError):
@@ -366,9 +394,13 @@ async def test_a_host_is_refused_for_a_reason_of_its_owner_before_its_name_is_re
     def refuse(host: str, port: int) -> str:
         return "a rule denies it" if (host, port) == ("a.example", 443) else ""
 
-    async with proxy("*", resolve=resolve, refuse=refuse) as (made, at):
-        said = await talk(at, b"CONNECT A.example:443 HTTP/1.1\r\n\r\n")
-        await talk(at, b"CONNECT a.example:444 HTTP/1.1\r\n\r\n")
+    listener = socket.create_server(("127.0.0.1", 0))
+    at = listener.getsockname()[1]
+    made = EgressProxy(None, resolve=resolve, refuse=refuse)
+    await made.serve(listener)
+    said = await talk(at, b"CONNECT A.example:443 HTTP/1.1\r\n\r\n")
+    await talk(at, b"CONNECT a.example:444 HTTP/1.1\r\n\r\n")
+    await made.close()
 
     assert b"a rule denies it" in said
     assert resolved == ["a.example"]

@@ -96,7 +96,10 @@ async def test_the_value_goes_to_the_bound_host_over_tls_and_an_echo_of_it_does_
     async with (
         secure_site(certificate) as (port, seen),
         proxy(
-            "api.example", substitutions=[SWAP], resolve=to_loopback, tls=lambda: trusting(certificate)
+            f"api.example:{port}",
+            substitutions=[SWAP],
+            resolve=to_loopback,
+            tls=lambda: trusting(certificate),
         ) as (
             made,
             at,
@@ -120,7 +123,9 @@ async def test_the_value_goes_to_the_bound_host_over_tls_and_an_echo_of_it_does_
 async def test_another_host_gets_the_place_holder_as_it_stands() -> None:
     async with (
         site() as (port, seen),
-        proxy("ok.example", allow_private=["ok.example"], substitutions=[SWAP], resolve=to_loopback) as (
+        proxy(
+            f"ok.example:{port}", allow_private=["ok.example"], substitutions=[SWAP], resolve=to_loopback
+        ) as (
             made,
             at,
         ),
@@ -147,7 +152,10 @@ async def test_a_bound_host_without_its_certificate_gets_nothing(certificate: Pa
     async with (
         server,
         secure_site(certificate) as (secure, echoed),
-        proxy("api.example", substitutions=[SWAP], resolve=to_loopback) as (_, at),
+        proxy(f"api.example:{plain}", f"api.example:{secure}", substitutions=[SWAP], resolve=to_loopback) as (
+            _,
+            at,
+        ),
     ):
         answers = [
             await talk(at, f"GET http://api.example:{port}/?k={HELD} HTTP/1.1\r\n\r\n".encode())
@@ -163,7 +171,7 @@ async def test_a_bound_host_without_its_certificate_gets_nothing(certificate: Pa
 async def test_a_tunnel_keeps_the_place_holder_and_the_command_is_told_how_to_ask(certificate: Path) -> None:
     async with (
         site() as (port, seen),
-        proxy("api.example", substitutions=[SWAP], resolve=to_loopback) as (made, at),
+        proxy(f"api.example:{port}", substitutions=[SWAP], resolve=to_loopback) as (made, at),
     ):
         await talk(
             at,

@@ -17,6 +17,23 @@ def test_without_control_groups_there_is_no_pool(tmp_path: Path) -> None:
     assert CgroupPool.detect(LIMITS, root=tmp_path) is None
 
 
+@pytest.mark.parametrize("enabled_in", ["user", "user/app", None])
+def test_a_group_that_was_delegated_above_ours_is_found(tmp_path: Path, enabled_in: str | None) -> None:
+    root, own = tmp_path / "cgroup", tmp_path / "own"
+    (root / "user" / "app" / "scope").mkdir(parents=True)
+    own.write_text("0::/user/app/scope\n")
+    for folder in (root, *root.rglob("*")):
+        names = "memory pids" if folder == root / (enabled_in or "-") else "cpu"
+        if folder.is_dir():
+            (folder / "cgroup.subtree_control").write_text(names)
+
+    pool = CgroupPool.detect(LIMITS, root=root, own=own)
+
+    made = [path.parent.relative_to(root).as_posix() for path in root.rglob("pegboard-*")]
+    assert made == ([] if enabled_in is None else [enabled_in])
+    assert (pool is None) == (enabled_in is None)
+
+
 def test_groups_are_used_again_and_removed_at_the_end(tmp_path: Path) -> None:
     pool = CgroupPool((tmp_path,), LIMITS, unified=True)
 

@@ -398,6 +398,40 @@ async def test_a_model_that_goes_to_and_fro_is_told() -> None:
     assert "alternate" in said(sent(model))[-1]
 
 
+@tool(effects=PURE)
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("turns", "requests"),
+    [
+        ([{"calls": [call("add", b=1)]}], 4),
+        ([{"calls": [call("nope", id="1"), call("add", id="2", b=1)]}], 4),
+        ([{"calls": [{"name": "add", "arguments": t}]} for t in ('{"b": 1}', '{"b":1}')], 4),
+        ([{"calls": [call("add", b=1)]}, {"calls": [call("add", a=1)]}], 8),
+    ],
+    ids=["one", "two in a turn", "spelt otherwise", "in turn"],
+)
+async def test_a_run_whose_calls_fail_alike_again_and_again_ends_and_names_them(
+    turns: list[Any], requests: int
+) -> None:
+    one, model = agent(*turns * 20, tools=[echo, add])
+
+    answer = await one.run("x")
+
+    assert (answer.status, len(model.requests)) == ("failed", requests)
+    assert "add was called 4 times" in answer.error or "nope and add" in answer.error
+    assert len([e for e in answer.events if isinstance(e, Notice)]) >= 1
+
+
+async def test_a_model_that_is_told_of_its_failing_call_may_still_do_better() -> None:
+    one, _ = agent(*[{"calls": [call("add", b=1)]}] * 3, {"calls": [call("add", a=1, b=1)]}, {"text": "2"}, tools=[add])  # fmt: skip
+
+    assert (await one.run("x")).status == "done"
+
+
 async def test_taint_labels_stay_with_the_session() -> None:
     seen: list[frozenset[str]] = []
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.effects import Change, ChangeSet
-from pegboard.core.errors import InvalidArguments, NotFound, TooLarge
+from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, TooLarge
 from pegboard.ports.shell import ExecRequest
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges
 from pegboard.shell.exec import CommandShell
+from pegboard.shell.sandbox.confinement import DEFAULT_LIMITS, Bind
 from tests.ledger import DATA, owes
 from tests.shell.kit import BACKENDS, allow, run, shell_in
 from tests.waiting import soon
@@ -234,6 +235,9 @@ class _Taken:
         change = Change(path="a", kind="create", before=None, after=b"x")
         return SnapshotChanges(changes=ChangeSet((change,)), not_captured=("node_modules is ignored",))
 
+    async def made_since(self) -> tuple[Change, ...]:
+        return ()
+
 
 async def test_the_workspace_is_remembered_before_a_command_that_may_change_it(tmp_path: Path) -> None:
     snapshots = _Snapshots()
@@ -263,15 +267,77 @@ async def test_without_a_given_guard_the_shell_guard_judges(tmp_path: Path) -> N
 
 
 async def test_a_sandbox_that_cannot_start_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    shell = await shell_in(tmp_path)
+    hidden = tmp_path.resolve() / "ws" / "hidden"
+    hidden.mkdir(parents=True)
+    shell = await shell_in(tmp_path, confine={"hidden": (hidden,)})
     before = len(os.listdir("/proc/self/fd"))
-    (tmp_path / "elsewhere").mkdir()
 
-    outside = await run(shell, "true", working_dir="../elsewhere")
+    closed = await run(shell, "true", working_dir="hidden")
 
-    assert outside.exit_code != 0
-    assert "elsewhere" in outside.stderr
+    assert closed.exit_code != 0
+    assert "hidden" in closed.stderr
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("name", ["../beside", "{}/beside", "link"])
+async def test_a_folder_that_the_sandbox_does_not_hold_is_refused_before_anybody_is_asked(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "beside").mkdir()
+    shell = await shell_in(tmp_path)
+    (tmp_path / "ws" / "link").symlink_to(tmp_path / "beside")
+
+    with pytest.raises(OutsideWorkspace, match="beside") as caught:
+        shell.inspect("pwd", working_dir=name.format(tmp_path))
+
+    assert "allowed_dirs" in caught.value.hint
+
+
+async def test_a_folder_that_is_allowed_beside_the_workspace_can_be_the_working_folder(
+    tmp_path: Path,
+) -> None:
+    beside = tmp_path.resolve() / "beside"
+    (beside / "sub").mkdir(parents=True)
+    shell = await shell_in(tmp_path, confine={"binds": (Bind(source=beside),)})
+
+    shell.inspect("pwd", working_dir=str(beside / "sub"))
+    outcome = await run(shell, "pwd", working_dir=str(beside / "sub"))
+
+    assert outcome.stdout.strip() == str(beside / "sub")
+
+
+async def test_a_command_that_stops_itself_is_noticed_in_a_moment(shell: CommandShell) -> None:
+    before = time.monotonic()
+
+    outcome = await run(shell, "echo so far; kill -STOP $$; echo never")
+
+    assert time.monotonic() - before < 10
+    assert outcome.stdout == "so far\n"
+    assert outcome.exit_code > 128
+    assert not outcome.timed_out
+    assert any("stopped by a signal" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("signal", ["STOP", "KILL", "TERM"])
+async def test_no_signal_of_a_command_reaches_what_watches_it(tmp_path: Path, signal: str) -> None:
+    shell = await shell_in(tmp_path)
+
+    outcome = await run(shell, f"kill -{signal} $PPID; kill -{signal} 1; echo hi; exit 3")
+
+    assert (outcome.stdout, outcome.exit_code, outcome.timed_out) == ("hi\n", 3, False)
+
+
+async def test_what_is_not_a_place_for_files_takes_none(tmp_path: Path) -> None:
+    shell = await shell_in(tmp_path)
+
+    outcome = await run(
+        shell,
+        "for at in /a /dev/a /run/a /var/a /etc/a /home/a; do echo x > $at; done; df -k --output=size /dev/shm /tmp",
+    )
+
+    assert outcome.stderr.count("Read-only file system") == 6
+    sizes = [int(line) for line in outcome.stdout.split()[1:]]
+    assert all(size <= DEFAULT_LIMITS.file_bytes // 1024 for size in sizes)
 
 
 @owes("exec-21")

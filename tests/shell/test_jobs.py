@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pegboard.core.effects import Change
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import ExecOutcome, ExecRequest
@@ -303,6 +304,9 @@ class _Snapshots:
 
     async def changes(self) -> SnapshotChanges:
         return SnapshotChanges(not_captured=("a cache",))
+
+    async def made_since(self) -> tuple[Change, ...]:
+        return ()
 
 
 async def test_what_happens_in_the_background_is_said_not_to_be_undoable(tmp_path: Path) -> None:

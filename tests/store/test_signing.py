@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from pegboard.ports.store import Record
 from pegboard.store.chain import GENESIS, NewRecord, chain_records
-from pegboard.store.signing import BadExport, check, export, fingerprint, public_of
+from pegboard.store.signing import BadExport, SignedLines, check, fingerprint, public_of
 
 # RFC 8032, section 7.1, test 1.
 SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
@@ -23,6 +23,12 @@ PUBLIC = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68
 def records(stream: str, number: int) -> list[Record]:
     drafts = [NewRecord(run="run_1", type="note", at=float(n), body=b"said %d" % n) for n in range(number)]
     return chain_records(b"k" * 32, stream, GENESIS, 0, drafts)
+
+
+def export(streams: list[tuple[str, list[Record]]], seed: bytes) -> list[str]:
+    signed = SignedLines(seed)
+    lines = [signed.line(stream, entry) for stream, entries in streams for entry in entries]
+    return [*lines, signed.signature()]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from pegboard import Executor, ToolResult
+from pegboard import Executor, ToolResult, builtin
 from pegboard.core.effects import Effect
 from pegboard.ports.processes import Process, ProcessOutput
 from pegboard.ports.shell import Inspection
@@ -125,6 +125,39 @@ async def test_without_background_commands_it_waits_to_the_end(tmp_path: Path) -
     result = await exec_("sleep 0.2; echo end", yield_ms=10, shell=await shell_in(tmp_path))
 
     assert result.data["stdout"] == "end\n"
+
+
+@pytest.mark.parametrize("sent", [{"yield_ms": 10}, {"background": True}], ids=str)
+async def test_a_kit_without_process_waits_for_the_command(tmp_path: Path, sent: dict[str, object]) -> None:
+    async with Executor(builtin("exec"), workspace=tmp_path, mode="full") as executor:
+        result = await executor.call("exec", {"command": "sleep 0.2; echo end", **sent})
+        late = await executor.call("exec", {"command": "sleep 30", "timeout": 0.2})
+
+    assert result.data["stdout"] == "end\n"
+    assert late.error is not None
+    assert "process" not in late.error.hint
+
+
+async def test_an_executor_that_ends_says_which_commands_it_ended(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with Executor(builtin("exec", "process"), workspace=tmp_path, mode="full") as executor:
+        executor.on_warning = said.append
+        running = await executor.call("exec", {"command": "sleep 90", "yield_ms": 10})
+        ended = await executor.call("exec", {"command": "true", "background": True})
+        await executor.call(
+            "process", {"action": "wait_for", "process_id": ended.data["process_id"], "text": "-"}
+        )
+
+    assert [running.data["process_id"] in line and "sleep 90" in line for line in said] == [True]
+
+
+def test_the_schema_names_the_defaults_that_change_what_happens() -> None:
+    function = builtin("exec").schemas("openai-chat")[0]["function"]
+    properties = function["parameters"]["properties"]
+
+    assert "5 seconds" in function["description"]
+    assert "default 5000" in properties["yield_ms"]["description"]
+    assert "default 60" in properties["timeout"]["description"]
 
 
 async def test_input_and_variables_are_passed(door: Door) -> None:

@@ -16,10 +16,11 @@ from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.tee import Tee
-from pegboard.core.call.call import new_id
+from pegboard.core.call.call import Turn, new_id
 from pegboard.core.errors import BuildError
 from pegboard.core.errors import check_text as given_text
 from pegboard.core.events import (
+    CallStarted,
     Event,
     Recorder,
     RunFinished,
@@ -28,7 +29,7 @@ from pegboard.core.events import (
     UserTold,
 )
 from pegboard.core.limits import Limits
-from pegboard.core.policy.approval import Approver
+from pegboard.core.policy.approval import Approver, Refused
 from pegboard.core.policy.budgets import Spent
 from pegboard.core.result import text_of
 from pegboard.core.tool_search import BEYOND
@@ -409,6 +410,8 @@ class Agent:
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
         history = fold(before) if before else None
+        if run is not None:
+            _refuse_again(state.asked, before, run)
         approver: Approver | None = None
         if given is not None and history is not None:
             approver = given.approver
@@ -490,12 +493,12 @@ class Agent:
         return Window(tokens=tokens, overhead=overhead, reserve=min(8192, tokens // 8))
 
     def _follow(self, session: str) -> Callable[[Event], None]:
-        """What taint learns from a run: the addresses that the user wrote."""
+        """What taint learns from a run: the addresses and names that the user typed."""
         guards = self.executor.wiring.safeguards
 
         def on_event(event: Event) -> None:
-            if isinstance(event, UserSaid) and guards.taints is not None:
-                guards.taints.endorse_text(session, text_of(event.message.content))
+            if isinstance(event, UserSaid) and event.by == "user" and guards.taints is not None:
+                guards.taints.add_user_text(session, text_of(event.message.content))
 
         return on_event
 
@@ -530,6 +533,17 @@ def _pending(events: Sequence[Event]) -> Sequence[Mapping[str, Any]]:
     """What the last run waits for."""
     last = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
     return () if last is None else last.pending
+
+
+def _refuse_again(asked: Turn, events: Sequence[Event], run: str) -> None:
+    """What was refused in a run before its process ended stays refused when it is resumed."""
+    current = ""
+    for event in events:
+        if isinstance(event, RunStarted):
+            current = event.run
+        elif isinstance(event, CallStarted) and current == run and event.decision == "deny":
+            judged = [e for e in event.effects if e.at_least in ("ask", "deny")]
+            asked.refuse(judged or event.effects, Refused(event.reason, by=event.approver))
 
 
 def _own_code(toolkit: Toolkit) -> tuple[str, ...]:

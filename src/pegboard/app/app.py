@@ -28,8 +28,6 @@ from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
-from pegboard.ports.processes import Processes
-from pegboard.ports.shell import Shell
 from pegboard.ports.store import StoreError
 from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
@@ -153,7 +151,7 @@ class App:
         """The store of the history; its file is opened when it is first read or written."""
         if self._store is None:
             self._store = SqliteStore(
-                self.history.file, recovered=lambda saved: self.on_warning(str(saved))
+                self.history.file, recovered=lambda saved: self.on_warning(str(saved)), chain=lambda: self.history.chain
             )  # fmt: skip
         return self._store
 
@@ -324,9 +322,6 @@ class App:
             shaper=Shaper(), grants=cast(StoredGrants, self.policy.grants),
         )  # fmt: skip
         needs = needs_of(toolkit, wiring.provided)
-        if only is not None and len(toolkit) == 1 and Shell in needs:
-            # Nobody could follow a background command once this call is over.
-            needs.discard(Processes)
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
         # nothing, so it makes no history where there is none.
         store = await self._open_store(recorded)

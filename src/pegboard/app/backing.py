@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -44,10 +45,13 @@ async def open_backing(where: str | Path | None, paths: Paths | None = None) -> 
     paths = paths or Paths.of()
     redact = Redactor(secrets_of(this_environment())).redact
     history = paths.state / "history.sqlite"
-    store = await _open(where or history)
-    # The last records of another store are not noted beside this machine's: two stores may have a session of one name.
-    heads = paths.config / "heads" if where is None else None
-    return Backing(store=store, chain=Chain(key=paths.key(), heads=heads), redact=redact)
+
+    def chain() -> Chain:
+        # The ends of another store are not noted beside this machine's: two stores may have a session of one name.
+        return Chain(key=paths.key(), heads=paths.config / "heads" if where is None else None)
+
+    store = await _open(where or history, chain)
+    return Backing(store=store, chain=chain(), redact=redact)
 
 
 async def close_store(store: Store) -> None:
@@ -72,7 +76,7 @@ def let_go(store: Store) -> None:
     shared.store.end()
 
 
-async def _open(where: str | Path) -> Store:
+async def _open(where: str | Path, chain: Callable[[], Chain]) -> Store:
     kind, colon, place = str(where).partition(":")
     if isinstance(where, str) and (colon or kind in STORES) and kind != "sqlite":
         return await open_store(where)
@@ -80,7 +84,7 @@ async def _open(where: str | Path) -> Store:
     with _LOCK:
         shared = _SHARED.get((os.getpid(), path))
         if shared is None:
-            shared = _SHARED[os.getpid(), path] = _Shared(SqliteStore(path))
+            shared = _SHARED[os.getpid(), path] = _Shared(SqliteStore(path, chain=chain))
         shared.users += 1
     try:
         await shared.store.connect()

@@ -97,8 +97,9 @@ class Executor:
             kit = with_tool_search(kit, beyond=defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         if safeguards is not None:
-            environment = self.wiring.safeguards.environment
-            self.wiring.safeguards = replace(safeguards, environment=environment)
+            built = self.wiring.safeguards
+            undo = safeguards.undo or built.undo
+            self.wiring.safeguards = replace(safeguards, environment=built.environment, undo=undo)
         self.toolkit = kit
         self.pipeline = Pipeline(
             kit,
@@ -297,7 +298,8 @@ class Executor:
         """End what was started: background commands, threads."""
         for source in self._sources:
             await source.aclose()
-        await self.wiring.aclose()
+        for sentence in await self.wiring.aclose():
+            self.on_warning(sentence)
         self.pipeline.close()
 
     async def __aenter__(self) -> Executor:

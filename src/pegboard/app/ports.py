@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from pegboard.core.policy.grants import MemoryGrants
 from pegboard.core.policy.guards import Guards, StoredState
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import TaintTracker
+from pegboard.core.protected import protected_entry
 from pegboard.core.result import Shaper, Spills
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
@@ -35,7 +37,7 @@ from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.tool_search import ToolSearch
-from pegboard.ports.web import Web
+from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
 from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
@@ -114,6 +116,19 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
     wiring.safeguards = _guards(config, redactor, store, spills, wiring.grants)
     wiring.provided.setdefault(Spills, spills)
     wiring.provided[KEEPER] = LazyArtifactSaver(wiring.provided, store)
+    required = {
+        port
+        for tool in assembly.toolkit
+        for name, port in tool.signature.inject.items()
+        if name not in tool.signature.optional_inject
+    }
+    if Processes not in required:
+        # A command moves to the background only where a tool of the kit can follow it there.
+        needs = needs - {Processes}
+    if needs & PORTS.keys() & {PATH_RESOLVER, Files, Shell}:
+        wiring.policy = replace(
+            wiring.policy, protected=partial(_protected, assembly.workspace, assembly.paths.home)
+        )
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
         if kind in needs:
             assembly.port(kind)
@@ -194,12 +209,31 @@ def _files(assembly: Assembly) -> Any:
         masked=[paths.home / name for name in MASKED if (paths.home / name).exists()]
         + [p for p in (paths.config, paths.state, paths.data) if p.exists()],
         deny=denied if rules else None,
+        asking=policy.shipped,
         home=paths.home,
     )
+    cover_by_undo(assembly.wiring, root)
     assembly.wiring.closers.append(files.close)
     assembly.wiring.provided.setdefault(PATH_RESOLVER, files)
     assembly.wiring.provided.setdefault(Files, files)
     return files
+
+
+def _protected(root: Path, home: Path, target: str) -> str | None:
+    """The entry that protects a target: of the list, or what git's configuration takes in now."""
+    if (entry := protected_entry(target)) is not None:
+        return entry
+    from pegboard.shell.sandbox import git
+
+    names = (*git.started_by(root), *git.inside(root, git.included_files(git.own_settings(home), home)))
+    return next((name for name in names if target == name or target.startswith(f"{name}/")), None)
+
+
+def cover_by_undo(wiring: Wiring, root: Path) -> None:
+    """Let deletions be judged by what undo can restore."""
+    from pegboard.files.restorable import Restorable
+
+    wiring.safeguards = replace(wiring.safeguards, undo=Restorable(root))
 
 
 def _people(assembly: Assembly) -> Any:
@@ -226,6 +260,13 @@ def _web(assembly: Assembly) -> Any:
         http_client(assembly, tool="web_fetch", timeout_s=web.timeout_s), assembly.port(Documents), cache_s=web.cache_minutes * 60,
         reader=web.reader,
     )  # fmt: skip
+
+
+def _web_search(assembly: Assembly) -> Any:
+    from pegboard.app.search import searcher
+
+    settings = assembly.config.web.search
+    return searcher(settings, http_client(assembly, tool="web_search", timeout_s=settings.timeout_s))
 
 
 def http_client(assembly: Assembly, *, tool: str, **options: Any) -> HttpClient:
@@ -280,5 +321,6 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Shell: _shell,
     ToolSearch: _tool_search,
     Web: _web,
+    WebSearch: _web_search,
 }
 """What stands behind each port unless the caller provides it. A new port is one line here."""

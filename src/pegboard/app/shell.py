@@ -18,11 +18,13 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.core.context import current_context
+from pegboard.core.effects import Change
 from pegboard.core.events import DestinationTried
 from pegboard.core.policy.policy import Policy
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.files.journal import ChangeOrigin, Journal
-from pegboard.files.snapshot import TreeSnapshot
+from pegboard.files.restorable import Restorable
+from pegboard.files.snapshot import SnapshotLimits, TreeSnapshot
 from pegboard.net.destinations import Destination
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import Inspection, Shell
@@ -31,7 +33,7 @@ from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox import git
-from pegboard.shell.sandbox.confinement import PROTECTED, Bind, Confinement
+from pegboard.shell.sandbox.confinement import MASKED, Bind, Confinement
 from pegboard.shell.sandbox.selection import SelectedBackend, select_backend
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def command_shell(assembly: Assembly) -> CommandShell:
         wiring.safeguards,
         environment=(f"sandbox:{choice.backend.name}", *sorted(names)),
         placeholders=held,
+        undo=Restorable(root),
     )
     return CommandShell(
         root,
@@ -91,7 +94,14 @@ def background_commands(assembly: Assembly) -> BackgroundCommands:
             listener(notice)
 
     commands = BackgroundCommands(assembly.port(Shell), on_end=on_end)
-    wiring.closers.append(commands.close)
+
+    async def close() -> list[str]:
+        return [
+            f"the background command {process.process_id} was still running and was ended: {process.command}"
+            for process in await commands.close()
+        ]
+
+    wiring.closers.append(close)
     return commands
 
 
@@ -154,16 +164,18 @@ def choose_backend(
     settled = git_settings(root)
     # Of the person's own settings too: each command looks at the repository's only.
     taken = git.folder_inside(root, settled.get("core.hookspath", ""))
+    own = git.inside(root, git.included_files(git.own_settings(paths.home), paths.home))
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),
-        protected=tuple(dict.fromkeys((*PROTECTED, *inside, *filter(None, [taken])))),
+        protected=tuple(dict.fromkeys((*MASKED, *inside, *filter(None, [taken]), *own))),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
         read_only=tuple(read_only),
         search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         identity=(settled.get("user.name", "").strip(), settled.get("user.email", "").strip()),
         limits=config.confinement.limits,
         binds=_binds(config, root),
+        kept_bytes=SnapshotLimits().max_file_bytes,
     )
     wanted = backend or (None if config.sandbox == "auto" else config.sandbox)
     settings = config.confinement
@@ -243,28 +255,50 @@ class JournalSnapshots:
     def __init__(self, root: Path, journal: Journal) -> None:
         self._root = root
         self._journal = journal
+        self._said: set[tuple[str, str]] = set()
 
     async def take(self) -> Snapshot:
         """See Snapshots."""
         before = await asyncio.to_thread(TreeSnapshot.take, self._root, journal=self._journal)
-        return _JournalSnapshot(before, self._root, self._journal, _origin())
+        return _JournalSnapshot(before, self._root, self._journal, _origin(), self._said)
 
 
 class _JournalSnapshot:
-    def __init__(self, before: TreeSnapshot, root: Path, journal: Journal, origin: ChangeOrigin) -> None:
+    """`said`: the session and the name of each unwatched folder that a note has mentioned already."""
+
+    def __init__(
+        self,
+        before: TreeSnapshot,
+        root: Path,
+        journal: Journal,
+        origin: ChangeOrigin,
+        said: set[tuple[str, str]],
+    ) -> None:
         self._before = before
         self._root = root
         self._journal = journal
         self._origin = origin
+        self._said = said
 
     async def changes(self) -> SnapshotChanges:
         """See Snapshot."""
         return await asyncio.to_thread(self._changes)
 
+    async def made_since(self) -> tuple[Change, ...]:
+        """See Snapshot."""
+        diff = await asyncio.to_thread(self._before.diff_after)
+        return tuple(change for change in diff.changes.changes if change.kind == "create")
+
     def _changes(self) -> SnapshotChanges:
         diff = self._before.diff_after()
         diff.record(self._journal, self._root, self._origin)
-        return SnapshotChanges(changes=diff.changes, not_captured=diff.missed)
+        notes = list(diff.missed)
+        for path, sentence in diff.unwatched.items():
+            key = self._origin.session, path.rpartition("/")[2]
+            if key not in self._said:
+                self._said.add(key)
+                notes.append(sentence)
+        return SnapshotChanges(changes=diff.changes, not_captured=tuple(notes))
 
 
 def _origin() -> ChangeOrigin:

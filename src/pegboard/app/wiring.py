@@ -45,7 +45,7 @@ class Wiring:
         workspace: the workspace's real path, None where no tool needs one.
         policy, provided, shaper, grants, safeguards: what the pipeline takes.
         banner: what people should know before a run (no sandbox works here); may be empty.
-        closers: end what was started, in reverse order.
+        closers: end what was started, in reverse order; an async one may return sentences for people.
         listeners: hear what an agent should be told between its turns.
         session_model: the model of the agent that runs here, None where none does.
     """
@@ -110,13 +110,15 @@ class Wiring:
 
         return window_tokens(model)
 
-    async def aclose(self) -> None:
-        """End what was started, last first."""
+    async def aclose(self) -> list[str]:
+        """End what was started, last first; what people should know about it, one sentence each."""
+        said: list[str] = []
         for close in reversed(self.closers):
             done = close()
             if hasattr(done, "__await__"):
-                await done
+                said += await done or ()
         self.closers.clear()
+        return said
 
     def _build(self, toolkit: Toolkit, needs: set[Any], workspace: str | Path | None) -> None:
         from pegboard.app.ports import Assembly, assemble

@@ -343,15 +343,15 @@ class SessionProxy:
         self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
     @classmethod
-    async def start(cls, options: BrowserOptions, *, hosts: Sequence[str] = ("*",)) -> SessionProxy:
-        """Listen on a loopback port; `hosts` may be reached where `options` does not say otherwise."""
+    async def start(cls, options: BrowserOptions, *, hosts: Sequence[str] | None = None) -> SessionProxy:
+        """Listen on a loopback port; `hosts` may be reached, None = all that `options` does not refuse."""
         proxy = EgressProxy(
             hosts,
             allow_private=options.allow,
             allow_cidrs=options.allow_cidrs,
             resolve=options.resolve,
             refuse=options.refused,
-            on_destination=options.on_destination if hosts else None,
+            on_destination=options.on_destination if hosts is None else None,
             most_attempts=None,
             dial=options.dial,
         )

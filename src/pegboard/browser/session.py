@@ -205,10 +205,15 @@ class BrowserSession:
         if not outcome.changes:
             return outcome
         await self._settle(one, before, timeout_s)
-        now = self._tabs.open.get(self._tabs.current)
-        if now is None:
-            return outcome
-        return replace(outcome, text=await self._changes(now, timeout_s))
+        # A tab that the page opens becomes the current one, and may come late.
+        shown = None
+        while (now := self._tabs.open.get(self._tabs.current)) is not shown:
+            if now is None or now.dialog is not None:
+                break
+            if shown is not None:
+                await self._settle(now, set(), timeout_s)
+            outcome, shown = replace(outcome, text=await self._changes(now, timeout_s)), now
+        return outcome
 
     async def _do(self, one: OpenTab, action: BrowserAction, timeout_s: float) -> _Outcome:
         page, limit = one.page, timeout_s * 1000
@@ -528,6 +533,8 @@ class BrowserSession:
 
     async def _reply(self, outcome: _Outcome) -> BrowserReply:
         tabs = await self._tabs.listed()
+        if self._tabs.current and not any(t.current for t in tabs):
+            tabs = await self._tabs.listed()  # Another tab came meanwhile.
         current = next((t for t in tabs if t.current), None)
         events = list(self._tabs.events)
         one = self._tabs.open.get(self._tabs.current)

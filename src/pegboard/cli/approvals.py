@@ -12,8 +12,16 @@ from pegboard.app.app import App
 from pegboard.cli.approve import parse_answer
 from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
-from pegboard.cli.show import escape_controls, paint, print_changes, print_json, print_line, print_note
+from pegboard.cli.show import (
+    escape_controls,
+    paint,
+    print_changes,
+    print_json,
+    print_line,
+    print_note,
+)
 from pegboard.core.errors import BuildError
+from pegboard.core.hosts import host_note
 from pegboard.core.policy.approval import Approved, Refused
 from pegboard.core.secrets.clip import clip
 from pegboard.services.approvals import PendingCall
@@ -96,7 +104,8 @@ def _show(call: PendingCall) -> None:
     if call.question:
         print_line(f"  question: {escape_controls(call.question)}")
     for effect in call.effects:
-        print_line(f"  {escape_controls(str(effect))}")
+        note = host_note(effect.target)
+        print_line(f"  {escape_controls(str(effect))}" + (f" ({escape_controls(note)})" if note else ""))
     if call.novel:
         print_line(f"  first use in this workspace: {escape_controls(', '.join(call.novel))}")
     print_changes(call.changes)

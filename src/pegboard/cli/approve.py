@@ -9,6 +9,7 @@ from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
 from pegboard.core.errors import BuildError
+from pegboard.core.hosts import host_note
 from pegboard.core.policy.approval import (
     AllowOnce,
     ApprovalRequest,
@@ -19,14 +20,16 @@ from pegboard.core.policy.approval import (
     SuspendAll,
 )
 
-HELP = "[y] once  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
+HELP = (
+    "[y] once  [r] this run  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
+)
 
 
 WHOLE = "  [w] show the whole diff"
 
 
 class TerminalApprover:
-    """Asks on the terminal; one question at a time, alike ones together.
+    """Asks on the terminal; the questions of a run that wait together are one list.
 
     Args:
         read: reads one line after a prompt, None where the input has ended.
@@ -50,15 +53,17 @@ class TerminalApprover:
             self._waiting.remove(request)
 
     async def _ask(self, request: ApprovalRequest) -> Approved | Refused:
-        alike = [r for r in self._waiting if r is not request and _alike(r, request)]
+        # What waits in one run is one list; other runs are about something else.
+        alike = [r for r in self._waiting if r is not request and r.run == request.run]
         cut = _show(request)
         for number, other in enumerate(alike, 1):
-            print_line(paint(f"\nalso waiting, {number} of {len(alike)} that wait:", "bold"))
+            print_line(paint(f"\nalso waiting, {number} of {len(alike)}: {other.tool} wants to:", "bold"))
             cut = _show_effects(other) or cut
             if other.novel:
                 print_line(
                     paint(f"   first use in this workspace: {_lines(', '.join(other.novel))}", "yellow")
                 )
+            print_line(f"   reason: {_lines(other.reason)}")
         every = f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""
         keys = HELP + every + (WHOLE if cut else "")
         print_line(keys)
@@ -108,18 +113,12 @@ def _show_effects(request: ApprovalRequest) -> bool:
         mark = "?" if effect in request.asking else " "
         print_line(
             f" {mark} {_lines(str(effect))}"
-            + (f"  ({escape_controls(effect.reason)})" if effect.reason else "")
+            + (f"  ({escape_controls(why)})" if (why := effect.reason or host_note(effect.target)) else "")
         )
         if effect.bound:
-            print_line(f"     runs {escape_controls(effect.bound)}")
+            verb = "runs" if effect.kind == "exec" else "at"
+            print_line(f"     {verb} {escape_controls(effect.bound)}")
     return print_changes(request.changes)
-
-
-def _alike(one: ApprovalRequest, other: ApprovalRequest) -> bool:
-    """Whether one answer may stand for both: same tool, same kinds of effect, and no question of taint."""
-    if one.tainted or other.tainted or one.tool != other.tool:
-        return False
-    return {e.kind for e in one.asking} == {e.kind for e in other.asking}
 
 
 def _lines(text: str) -> str:
@@ -128,7 +127,7 @@ def _lines(text: str) -> str:
 
 
 def parse_answer(line: str) -> Approved | Refused | None:
-    """`y`, `s`, `a`, `a 2h`, `a 5x`, `n`, `n: not on Fridays`; None where it is none of these."""
+    """`y`, `r`, `s`, `a`, `a 2h`, `a 5x`, `n`, `n: not on Fridays`; None where it is none of these."""
     text = line.strip()
     word, _, rest = text.partition(" ")
     rest = rest.strip()
@@ -136,7 +135,14 @@ def parse_answer(line: str) -> Approved | Refused | None:
         return Refused(rest, by="terminal")
     if word.lower() in ("y", "yes") and not rest:
         return Approved(by="terminal")
-    scope = {"s": "session", "session": "session", "a": "always", "always": "always"}.get(word.lower())
+    scope = {
+        "r": "run",
+        "run": "run",
+        "s": "session",
+        "session": "session",
+        "a": "always",
+        "always": "always",
+    }.get(word.lower())
     if scope is None:
         return None
     expires, uses = None, None

@@ -19,21 +19,29 @@ from pegboard.services.audit import TriedDestination
 
 
 def audit_command(
-    action: Annotated[str, typer.Argument(help="verify, export or destinations.")],
+    action: Annotated[str, typer.Argument(help="verify, anchor, export or destinations.")],
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="Signed export file to write or verify.")
+    ] = None,
+    anchor: Annotated[
+        Path | None, typer.Option("--anchor", help="What `audit anchor` printed earlier, to verify against.")
     ] = None,
     workspace: Workspace = None,
     json: Json = False,
 ) -> None:
     """Verify or export the history; list hosts commands tried."""
 
-    exit_with(audit(action, session, file=file, options=Options(workspace=workspace, json=json)))
+    options = Options(workspace=workspace, json=json)
+    exit_with(audit(action, session, file=file, anchor=anchor, options=options))
 
 
-def audit(action: str, session: str | None, *, file: Path | None, options: Options) -> int:
+def audit(
+    action: str, session: str | None, *, file: Path | None, options: Options, anchor: Path | None = None
+) -> int:
     """Carry out the command; the exit status."""
+    if anchor is not None and (action != "verify" or file is not None):
+        raise BuildError("--anchor is for: audit verify [SESSION] --anchor FILE")
     if file is not None and action == "verify" and session is None:
         return options.run(partial(_check, file=file, options=options))
     if file is not None and action != "export":
@@ -44,15 +52,24 @@ def audit(action: str, session: str | None, *, file: Path | None, options: Optio
         case "destinations":
             return options.run(partial(_destinations, session=session, options=options))
         case "verify":
-            return options.run(partial(_verify, session=session, options=options))
+            return options.run(partial(_verify, session=session, anchor=anchor, options=options))
+        case "anchor" if session is None:
+            return options.run(_anchor)
+        case "anchor":
+            raise BuildError("audit anchor takes no SESSION: it covers all of them")
         case _:
             raise BuildError(
-                f"audit {action!r}: use verify, export or destinations, each with an optional SESSION"
+                f"audit {action!r}: use verify, export or destinations, each with an optional SESSION, or anchor"
             )
 
 
-async def _verify(app: App, *, session: str | None, options: Options) -> int:
-    faults = await app.audit.verify(session)
+async def _anchor(app: App) -> int:
+    sys.stdout.write(f"{await app.audit.anchor()}\n")
+    return 0
+
+
+async def _verify(app: App, *, session: str | None, anchor: Path | None, options: Options) -> int:
+    faults = await app.audit.verify(session, anchor=anchor)
     bad = {one: found for one, found in faults.items() if found}
     if options.json:
         print_json(
@@ -61,8 +78,9 @@ async def _verify(app: App, *, session: str | None, options: Options) -> int:
     else:
         for one, found in bad.items():
             for fault in found:
-                print_line(paint(f"{one} {fault}", "red"))
-        print_line(f"{len(faults) - len(bad)} of {len(faults)} sessions verified")
+                print_line(paint(f"{escape_controls(one)} {escape_controls(str(fault))}".strip(), "red"))
+        sessions = [one for one in faults if one]
+        print_line(f"{sum(one not in bad for one in sessions)} of {len(sessions)} sessions verified")
     sys.stdout.flush()
     return 1 if bad else 0
 

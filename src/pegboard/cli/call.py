@@ -25,10 +25,11 @@ from pegboard.cli.show import (
     print_note,
 )
 from pegboard.cli.status import LINE
+from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, SuspendedCall
 from pegboard.core.schema.json_schema import types_of
+from pegboard.core.schema.json_text import NotFinite, loads
 from pegboard.core.schema.numerals import Numeral, as_sent, exact
-from pegboard.core.schema.repair import Malformed, repair_json
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
 from pegboard.core.tool import Tool
@@ -76,6 +77,8 @@ async def _preview(app: App, *, tool: str, values: list[str], args: str | None, 
     if options.json:
         print_json(preview_to_dict(preview))
     elif preview.error is not None:
+        if preview.effects:
+            print_note(f"▸ {effects_line(preview.effects)}  [{preview.decision}]")
         print_error(preview.error.message, preview.error.hint)
     else:
         print_line(f"effects   {effects_line(preview.effects)}")
@@ -178,8 +181,9 @@ def _standard_input() -> str:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value: object = repair_json(text or "{}").value
-    except Malformed as error:
+        # Exactly, or not at all: what is put together from two places must not rest on a guess.
+        value: object = loads(text or "{}")
+    except (ValueError, RecursionError, NotFinite) as error:
         raise BuildError(f"--args is not valid JSON ({error}): {clip(text, 0, 80)!r}") from None
     if not isinstance(value, dict):
         raise BuildError(
@@ -199,10 +203,8 @@ def _admitted(tool: Tool | None) -> dict[str, frozenset[str]]:
 
 def call_line(outcome: Outcome) -> str:
     """`▸ read a.txt  [allow]`: what the call did to the world, and who said so."""
-    effects = (
-        ", ".join(f"{e['kind']} {escape_invisible(e['target'])}" for e in outcome.effects) or "no effects"
-    )
-    return f"▸ {effects}  [{decision_text(outcome.decision, outcome.approver)}]"
+    effects = ", ".join(escape_invisible(str(Effect(e["kind"], e["target"]))) for e in outcome.effects)
+    return f"▸ {effects or 'no effects'}  [{decision_text(outcome.decision, outcome.approver)}]"
 
 
 def _show(outcome: Outcome) -> None:

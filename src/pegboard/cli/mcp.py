@@ -141,7 +141,9 @@ def login(name: str, *, logout: bool, options: Options) -> int:
 async def _show_address(address: str) -> None:
     import webbrowser
 
-    print_line(f"open this address to log in:\n  {address}")
+    from pegboard.mcp.auth import LOGIN_S
+
+    print_line(f"open this address to log in, within {LOGIN_S / 60:.0f} minutes:\n  {address}")
     # Python's webbrowser starts a program with the address as one argument; no shell reads it.
     await asyncio.to_thread(webbrowser.open, address)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,9 +13,16 @@ from pegboard.cli.call import read_arguments
 from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, exit_with
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.people import interaction_for
-from pegboard.cli.show import escape_controls, paint, pluralise, print_error, print_json, print_line
+from pegboard.cli.show import (
+    escape_controls,
+    paint,
+    pluralise,
+    print_error,
+    print_json,
+    print_line,
+    shown_target,
+)
 from pegboard.core.errors import BuildError, ConfigError
-from pegboard.core.text import escape_invisible
 
 
 def policy_command(
@@ -30,21 +37,35 @@ def policy_command(
     mode: ModeOption = None,
     policy: PolicyFile = None,
     config: ConfigFile = None,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="For explain: every reason and the rules that were tried.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Explain a decision; test, compare or lint rules."""
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
-    exit_with(_policy(action, subject, values or [], args=args, since=since, options=options))
+    exit_with(
+        _policy(action, subject, values or [], args=args, since=since, verbose=verbose, options=options)
+    )
 
 
 def _policy(
-    action: str, subject: str | None, values: list[str], *, args: str | None, since: str, options: Options
+    action: str,
+    subject: str | None,
+    values: list[str],
+    *,
+    args: str | None,
+    since: str,
+    verbose: bool,
+    options: Options,
 ) -> int:
     """Carry out the command; the exit status."""
     match action:
         case "explain" if subject:
-            return options.run(partial(_explain, tool=subject, values=values, args=args, options=options))
+            return options.run(
+                partial(_explain, tool=subject, values=values, args=args, verbose=verbose, options=options)
+            )
         case "test" if subject:
             return options.run(partial(_test, file=Path(subject), options=options))
         case "diff":
@@ -57,7 +78,9 @@ def _policy(
             raise BuildError(f"policy {action!r}: use explain, test, diff or lint")
 
 
-async def _explain(app: App, *, tool: str, values: list[str], args: str | None, options: Options) -> int:
+async def _explain(
+    app: App, *, tool: str, values: list[str], args: str | None, verbose: bool, options: Options
+) -> int:
     arguments = read_arguments(values, args, app.toolkit.resolve(tool))
     shown = await app.policies.explain(tool, arguments, interaction_for(options))
     if options.json:
@@ -66,42 +89,52 @@ async def _explain(app: App, *, tool: str, values: list[str], args: str | None, 
     if "error" in shown:
         print_error(shown["error"]["message"], shown["error"]["hint"])
         return 2
-    _show(shown)
+    _show(shown, verbose=verbose)
     return 0
 
 
-def _show(shown: dict[str, Any]) -> None:
-    """What decided first; then, for each effect, the rules that speak of it, and how many do not."""
+_MOST_EFFECTS: Final = 8
+
+
+def _show(shown: dict[str, Any], *, verbose: bool) -> None:
+    """What decided, then each effect and its verdict; `verbose` adds every reason and the rules that were tried."""
     print_line(paint(shown["decision"], "bold") + f"  ({escape_controls(shown['rule'])})")
     if shown["reason"]:
         print_line(f"reason: {escape_controls(shown['reason'])}")
-    for row in shown["effects"]:
+    rows: list[dict[str, Any]] = shown["effects"]
+    if not verbose and len(rows) > _MOST_EFFECTS:
+        # The ones that matter: what decided is among the strictest.
+        rows = [r for r in rows if r["decision"] != "allow"][:_MOST_EFFECTS] or rows[:_MOST_EFFECTS]
+    for row in rows:
+        other = row["rule"] != shown["rule"]
         print_line(
-            f"\n{row['kind']} {escape_invisible(row['target'])}: {row['decision']} ({escape_controls(row['rule'])})"
+            f"{row['kind']} {shown_target(row['target'])}: {row['decision']}"
+            + (f" ({escape_controls(row['rule'])})" if other else "")
         )
-        if row.get("reason"):
-            print_line(f"  reason: {escape_controls(row['reason'])}")
-        silent: dict[str, int] = {}
-        for tried in row["tried"]:
-            origin = (
-                tried["source"]
-                .partition(" ")[0]
-                .replace("shipped", "built-in")
-                .replace("shipped", "built-in")
-            )
-            if tried["matches"]:
-                says = "decides" if tried["rule"] == row["rule"] else "matches too"
-                says = "only observed" if tried.get("observe") else says
-                print_line(
-                    f"  {escape_controls(tried['rule'])}   ({escape_controls(tried['source'])}; {says})"
-                )
-            else:
-                silent[origin] = silent.get(origin, 0) + 1
-        if silent:
-            counted = ", ".join(f"{n} {origin}" for origin, n in silent.items())
-            print_line(f"  did not match: {counted} rules (list them: --json)")
+        if verbose:
+            _show_tried(row, said=shown["reason"])
+    if len(rows) < len(shown["effects"]):
+        print_line(f"and {pluralise(len(shown['effects']) - len(rows), 'other effect')} (-v shows all)")
     for line in shown.get("observed", ()):
-        print_line(f"\nobserved  {escape_controls(line)}")
+        print_line(f"observed  {escape_controls(line)}")
+
+
+def _show_tried(row: dict[str, Any], *, said: str) -> None:
+    """One effect's own reason, the rules that speak of it, and how many do not."""
+    if row.get("reason", said) != said:
+        print_line(f"  reason: {escape_controls(row['reason'])}")
+    silent: dict[str, int] = {}
+    for tried in row["tried"]:
+        origin = tried["source"].partition(" ")[0].replace("shipped", "built-in")
+        if not tried["matches"]:
+            silent[origin] = silent.get(origin, 0) + 1
+            continue
+        says = "decides" if tried["rule"] == row["rule"] else "matches too"
+        says = "only observed" if tried.get("observe") else says
+        print_line(f"  {escape_controls(tried['rule'])}   ({escape_controls(tried['source'])}; {says})")
+    if silent:
+        counted = ", ".join(f"{n} {origin}" for origin, n in silent.items())
+        print_line(f"  did not match: {counted} rules (list them: --json)")
 
 
 async def _test(app: App, *, file: Path, options: Options) -> int:

@@ -30,6 +30,7 @@ from pegboard.core.events import (
     TextPiece,
 )
 from pegboard.core.result import ToolResult
+from pegboard.services.calls import REFUSALS
 from pegboard.services.redaction import Redact, shown_event
 
 _MOST_LINES = 12
@@ -98,6 +99,7 @@ class EventPrinter:
             case RunFinished():
                 self._end_line()
             case Notice():
+                self._end_line()
                 print_line(paint(f"  note: {escape_controls(event.text)}", "yellow"))
             case _:
                 pass
@@ -124,7 +126,8 @@ class EventPrinter:
         if len(lines) > _MOST_LINES:
             print_line(paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
         if not result.ok:
-            print_line(paint("  failed", "red"))
+            refused = result.error is not None and result.error.code in REFUSALS
+            print_line(paint("  denied" if refused else "  failed", "red"))
 
     def _end_line(self) -> None:
         if self._streaming:

@@ -14,6 +14,7 @@ from pegboard.config.environment import environment
 from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import Event
+from pegboard.core.hosts import host_note
 from pegboard.core.result import to_jsonable
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible
@@ -113,7 +114,13 @@ def print_error(message: str, hint: str = "") -> None:
 
 def effects_line(effects: Iterable[Effect]) -> str:
     """`read a.txt, write b.txt`, or `no effects`."""
-    return ", ".join(escape_controls(escape_invisible(str(e))) for e in effects) or "no effects"
+    return ", ".join(f"{e.kind} {shown_target(e.target)}" for e in effects) or "no effects"
+
+
+def shown_target(target: str) -> str:
+    """The target of an effect, with what acts on a terminal or cannot be seen made visible."""
+    note = host_note(target)
+    return escape_controls(escape_invisible(target)) + (f" ({escape_controls(note)})" if note else "")
 
 
 def decision_text(decision: str, approver: str) -> str:

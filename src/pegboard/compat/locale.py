@@ -14,7 +14,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "write_file": "创建或覆写文件。需要时自动创建上级目录。",
     "edit_file": "精确替换文件中的一段文本。原文本必须只出现一次。",
     "list_dir": "列出目录内容。",
-    "delete_file": "删除文件(需确认)。",
+    "delete_file": "删除文件(撤销无法恢复时需确认)。",
     "glob": "用 glob 模式匹配文件路径,按修改时间排序返回。",
     "grep": "用正则表达式搜索文件内容。",
     "exec": "执行 Shell 命令并返回输出。",

@@ -21,7 +21,7 @@ from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
-from pegboard.config.web import WebSettings, read_web
+from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy.budgets import Budget
@@ -292,6 +292,8 @@ def _documents(
                 out[key] = tuple(
                     typed(str, v, path, key) for v in typed(list, value, path, f"compat: {setting}")
                 )
+    if FROM_DOCUMENTS & set(meant.settings):
+        out["web"] = web_of_documents(meant.settings, path, before=changes.get("web", config.web))
     return {**out, "ignored": config.ignored + tuple(f"{path.name}: {w}" for w in meant.warnings)}
 
 

@@ -17,6 +17,7 @@ from pegboard.core.events import (
     Event,
     ModelReplied,
     Notice,
+    PayloadsPurged,
     PermissionRequested,
     RunFinished,
     RunResumed,
@@ -90,8 +91,9 @@ def _part_to_dict(part: Text | Thinking | Opaque | ToolCall) -> dict[str, Any]:
             return part.to_dict()
         case Thinking(text, signature):
             return {"type": "thinking", "text": text, "signature": signature}
-        case Opaque(dialect, value):
-            return {"type": "opaque", "dialect": dialect, "value": to_jsonable(value)}
+        case Opaque(dialect, value, origin):
+            sender = {"origin": origin} if origin else {}
+            return {"type": "opaque", "dialect": dialect, "value": to_jsonable(value), **sender}
         case ToolCall(call_id, name, arguments, raw):
             return {
                 "type": "call",
@@ -113,7 +115,7 @@ def _part_from_dict(value: Mapping[str, Any]) -> Text | Thinking | Opaque | Tool
         case "thinking":
             return Thinking(value["text"], value["signature"])
         case "opaque":
-            return Opaque(value["dialect"], value["value"])
+            return Opaque(value["dialect"], value["value"], value.get("origin", ""))
         case _:
             return Text(value["text"])
 
@@ -228,6 +230,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             out["result"] = result_to_dict(result)
         case Notice():
             out |= {"text": event.text, "detail": to_jsonable(event.detail)}
+        case PayloadsPurged(through):
+            out["through"] = through
         case ContextCompacted():
             out |= {
                 "budget_tokens": event.budget_tokens,
@@ -363,6 +367,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "call.destination": _destination_tried,
     "call.finished": _call_finished,
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
+    "history.purged": lambda v: PayloadsPurged(int(v["through"])),
     "context.compacted": _context_compacted,
     "run.finished": _run_finished,
 }

@@ -77,6 +77,9 @@ class Effect:
     decisive: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        folder, deep, name = self.target.partition("**/")
+        if deep and self.kind in PATH_KINDS:
+            return f"{self.kind} {name} (below {folder.rstrip('/') or '.'})"
         return f"{self.kind} {self.target}"
 
     def to_dict(self) -> dict[str, Any]:

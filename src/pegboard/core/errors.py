@@ -213,6 +213,8 @@ class ModelError(PegboardError):
         retryable: whether trying again may help (rate limit, overload, connection).
         status: the HTTP status, where there was one.
         too_long: whether the conversation was larger than the model takes; a shorter one may be answered.
+        figures: what the model takes and what it was sent, in the provider's tokens; None if it did not say.
+        wait_s: seconds that the provider asks to wait before the next try; None if it did not say.
     """
 
     def __init__(
@@ -223,6 +225,8 @@ class ModelError(PegboardError):
         retryable: bool = False,
         status: int | None = None,
         too_long: bool = False,
+        figures: tuple[int, int] | None = None,
+        wait_s: float | None = None,
     ) -> None:
         super().__init__(sentences(message, hint))
         self.message = message
@@ -230,6 +234,8 @@ class ModelError(PegboardError):
         self.retryable = retryable
         self.status = status
         self.too_long = too_long
+        self.figures = figures
+        self.wait_s = wait_s
 
 
 def format_value(value: object) -> str:

@@ -176,6 +176,18 @@ class Notice:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True, slots=True)
+class PayloadsPurged:
+    """The content of a session's older records was deleted; the records themselves stay.
+
+    Attributes:
+        through: number of the last record whose content may be missing.
+    """
+
+    type: ClassVar[str] = "history.purged"
+    through: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted:
     """The conversation was shortened to fit the model's window.
@@ -198,7 +210,7 @@ class ContextCompacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """A run ends. `status`: done, suspended, limit or failed."""
+    """A run ends. `status`: done, suspended, limit, failed, or denied for a single call that was refused."""
 
     type: ClassVar[str] = "run.finished"
     run: str
@@ -224,6 +236,7 @@ Event: TypeAlias = (
     | DestinationTried
     | CallFinished
     | Notice
+    | PayloadsPurged
     | ContextCompacted
     | RunFinished
 )

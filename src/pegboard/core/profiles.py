@@ -16,7 +16,7 @@ from pegboard.core.schema.decode import Decoded, make_decoded, read_object
 from pegboard.core.schema.numerals import as_sent
 from pegboard.core.schema.problems import Problem, raise_invalid
 from pegboard.core.schema.signature import Signature
-from pegboard.core.tool import RenderFunction, Tool, ToolLimits
+from pegboard.core.tool import Level, RenderFunction, Tool, ToolLimits
 from pegboard.core.toolkit import import_object
 
 _FRESHNESS: Final = {
@@ -133,6 +133,7 @@ class ToolProfile:
         adapt: a last change of the canonical arguments, where names alone do not say it.
         render: words results.
         max_chars: characters of its results, where the profile's texts promise another number.
+        level: whether each call asks first, where the profile's texts promise that; None = as the tool itself.
     """
 
     name: str
@@ -144,6 +145,7 @@ class ToolProfile:
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     render: RenderFunction | None = None
     max_chars: int | None = None
+    level: Level | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +226,8 @@ def apply_profile(
     if row.parameters is not None or row.fixed or row.adapt:
         changes["signature"] = ProfileSignature.of_row(tool.signature, row)
         changes["example"] = None
+    if row.level is not None:
+        changes["level"] = row.level
     if row.max_chars is not None:
         changes["limits"] = ToolLimits(timeout_s=tool.limits.timeout_s, max_chars=row.max_chars)
     if alone and tool.name != row.name:

@@ -14,11 +14,18 @@ from types import FunctionType
 from typing import Any, Final, Protocol, cast
 
 from pegboard.core.content import Block, File, NewArtifact, Text, ToolCall, describe
-from pegboard.core.errors import BuildError, ToolError, format_value
+from pegboard.core.errors import (
+    BudgetExceeded,
+    BuildError,
+    PermissionDenied,
+    SuspendedCall,
+    ToolError,
+    format_value,
+)
 from pegboard.core.limits import MAX_CHARS
 
 HINT = "\n\n[Analyze the error above and try a different approach.]"
-"""What stands behind every error that a model reads."""
+"""What stands behind every failure that a model reads. A refusal asks it to stop and goes without."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,14 +124,17 @@ class ToolResult:
 
     @classmethod
     def failed(cls, error: ToolError, *, notes: Notes = NO_NOTES) -> ToolResult:
-        """A failed result: `Error: …`, the error's hint, and the standing hint."""
+        """A failed result: `Error: …`, the error's hint, and HINT unless it is a refusal."""
         return cls(content=(Text(render_error(error)),), error=error, notes=notes)
 
 
 def render_error(error: ToolError) -> str:
     """The text of an error for a model."""
     message = error.message if error.message.startswith("Error") else f"Error: {error.message}"
-    return f"{message}\n{error.hint}{HINT}" if error.hint else message + HINT
+    if error.hint:
+        message = f"{message}\n{error.hint}"
+    refused = isinstance(error, PermissionDenied | BudgetExceeded | SuspendedCall)
+    return message if refused else message + HINT
 
 
 EMPTY: Final = "(no output)"
@@ -417,6 +427,9 @@ def to_jsonable(value: Any) -> Any:
 
 SOURCE: Final = "source"
 """Key in a result's notes: where its untrusted text comes from."""
+
+REACHED: Final = "reached"
+"""Key in a result's notes: the hosts (`host:port`) that a confined command has reached, where that was watched."""
 
 _MARK: Final = re.compile(r"<<(?=\s*/?\s*(?:end[\s_-]*)?untrusted)", re.IGNORECASE)
 _SOURCE: Final = re.compile(r"[^\w.:/@*+~, ()-]+")

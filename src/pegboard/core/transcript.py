@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from pegboard.core.content import Block, Text, ToolCall
 from pegboard.core.result import ToolResult, text_of
 
-StopReason: TypeAlias = Literal["end", "tools", "length", "refusal", "filtered", "malformed", "error"]
+StopReason: TypeAlias = Literal[
+    "end", "tools", "length", "pause", "refusal", "filtered", "malformed", "error"
+]
+"""Why a turn ended. `pause`: the provider wants the turn sent back, and goes on with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +81,17 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A provider's own item (reasoning, server tool) that must be sent back verbatim.
+    """A provider's own item (reasoning, server tool, an unknown field) that must be sent back verbatim.
 
     Attributes:
         dialect: the dialect that made it; others drop it.
         value: the item as JSON-able value.
+        origin: host and port of the server that sent it, empty if unknown; others do not get it.
     """
 
     dialect: str
     value: Any
+    origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +139,23 @@ class ResultsMessage:
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ResultsMessage
+
+
+def replace_blocks(message: Message, change: Callable[[Block], Block]) -> Message:
+    """The message with each content block changed; the same object if no block is."""
+    match message:
+        case UserMessage(content):
+            blocks = _changed(content, change)
+            return message if blocks is content else UserMessage(blocks)
+        case ResultsMessage(results):
+            changed = tuple([(r, _changed(r.content, change)) for r in results])
+            if all(blocks is r.content for r, blocks in changed):
+                return message
+            return ResultsMessage(tuple([replace(r, content=blocks) for r, blocks in changed]))
+        case AssistantMessage():
+            return message
+
+
+def _changed(blocks: tuple[Block, ...], change: Callable[[Block], Block]) -> tuple[Block, ...]:
+    out = tuple([change(b) for b in blocks])
+    return blocks if all(a is b for a, b in zip(out, blocks, strict=True)) else out

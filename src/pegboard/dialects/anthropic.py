@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from pegboard.core.transcript import (
     UserMessage,
 )
 from pegboard.dialects import media, wire
-from pegboard.dialects.names import ANTHROPIC, Alphabet, wire_name
+from pegboard.dialects.names import ANTHROPIC, CALL_IDS, wire_name
 from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
 from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 from pegboard.dialects.schemas import sendable
@@ -26,14 +25,18 @@ from pegboard.dialects.schemas import sendable
 STOP: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",
     "stop_sequence": "end",
-    "pause_turn": "end",
+    "pause_turn": "pause",
     "tool_use": "tools",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-IDS: Final = Alphabet(re.compile(r"[^a-zA-Z0-9_-]"), re.compile(r"[a-zA-Z0-9_-]"), 64)
-"""What the API takes as the id of a call: ids of other providers are changed, both ways alike."""
+_KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "text": frozenset({"type", "text"}),
+    "thinking": frozenset({"type", "thinking", "signature"}),
+    "tool_use": frozenset({"type", "id", "name", "input"}),
+}
+"""Fields of the blocks that are read; an Opaque without a `type` holds the others, of the block behind it."""
 _PIECES: Final = {
     "text_delta": "text",
     "thinking_delta": "thinking",
@@ -67,8 +70,15 @@ class Anthropic:
             blocks = [b for block in message.content if (b := _block(block)) is not None]
             return [{"role": "user", "content": blocks or [{"type": "text", "text": "(empty)"}]}]
         if isinstance(message, AssistantMessage):
-            blocks = [b for block in message.content if (b := _sent(block)) is not None]
-            return [{"role": "assistant", "content": blocks}] if blocks else []
+            turn: list[dict[str, Any]] = []
+            attached: dict[str, Any] = {}
+            for block in message.content:
+                if isinstance(block, Opaque) and block.dialect == self.name and "type" not in block.value:
+                    attached = wire.clean_value(block.value)
+                elif (made := _sent(block, attached)) is not None:
+                    turn.append({**attached, **made})
+                    attached = {}
+            return [{"role": "assistant", "content": turn}] if turn else []
         results: list[dict[str, Any]] = []
         for result in message.results:
             inner = [b for block in result.content if (b := _block(block)) is not None]
@@ -103,7 +113,14 @@ class Anthropic:
             raise ModelError(f"the reply is no Messages response: {said}")
         content: list[Text | Thinking | Opaque | ToolCall] = []
         for block in wire.as_dicts(body["content"]):
-            match block.get("type"):
+            kind = block.get("type")
+            attached = wire.unknown_fields(block, _KNOWN.get(wire.string(kind), block))
+            if kind == "thinking" and block.get("signature") == "" and block is not body["content"][-1]:
+                # Whole and unsigned: a server that does not sign its thinking wants it back as it was.
+                attached["signature"] = ""
+            if attached:
+                content.append(Opaque(self.name, attached))
+            match kind:
                 case "text":
                     content += [Text(text)] if (text := wire.string(block.get("text"))) else []
                 case "thinking":
@@ -141,17 +158,17 @@ def _render(toolkit: ToolkitView) -> RenderedTools:
 
 
 def _id(id: str | None) -> str:
-    return wire_name(id, IDS) if id else ""
+    return wire_name(id, CALL_IDS) if id else ""
 
 
-def _sent(block: Text | Thinking | Opaque | ToolCall) -> dict[str, Any] | None:
+def _sent(block: Text | Thinking | Opaque | ToolCall, attached: Mapping[str, Any]) -> dict[str, Any] | None:
     match block:
         case Text():
             return _block(block)
         case Thinking(text, signature):
             # Thinking without a signature is another provider's, and refused.
             sent = {"type": "thinking", "thinking": wire.clean_text(text), "signature": signature}
-            return sent if signature else None
+            return sent if signature or "signature" in attached else None
         case ToolCall():
             return {
                 "type": "tool_use",
@@ -283,7 +300,7 @@ class AnthropicStream:
         for field in ("text", "thinking", "signature"):
             if pieces := self._pieces.get((place, field)):
                 out[field] = wire.string(block.get(field)) + "".join(pieces)
-        if pieces := self._pieces.get((place, "partial_json")):
+        if block.get("type") != "text" and (pieces := self._pieces.get((place, "partial_json"))):
             text = "".join(pieces)
             value = wire.plain_object(text)
             out["input"] = text if value is None else value

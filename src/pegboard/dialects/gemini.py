@@ -19,7 +19,7 @@ from pegboard.core.transcript import (
 )
 from pegboard.dialects import media, wire
 from pegboard.dialects.gemini_schema import gemini_schema
-from pegboard.dialects.names import GEMINI, wire_name
+from pegboard.dialects.names import CALL_IDS, GEMINI, wire_name
 from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
 from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 
@@ -80,7 +80,7 @@ class Gemini:
         parts = [
             {
                 "functionResponse": {
-                    "id": wire.clean_text(r.call_id),
+                    "id": wire_name(r.call_id, CALL_IDS) if r.call_id else "",
                     "name": wire_name(r.tool, GEMINI),
                     "response": {"output" if r.ok else "error": media.result_text(r)},
                 }
@@ -247,7 +247,13 @@ def _sent(message: AssistantMessage) -> list[dict[str, Any]]:
                 part = {"text": wire.clean_text(text), "thought": True}
             case ToolCall():
                 name, args = wire_name(block.name, GEMINI), wire.arguments_object(block.arguments)
-                part = {"functionCall": {"id": wire.clean_text(block.id or ""), "name": name, "args": args}}
+                part = {
+                    "functionCall": {
+                        "id": wire_name(block.id, CALL_IDS) if block.id else "",
+                        "name": name,
+                        "args": args,
+                    }
+                }
             case _:
                 pass
         if part is not None:

@@ -243,6 +243,8 @@ class _Reader:
                 match = form.match(text, pos)
                 if match is None:
                     raise TruncatedLiteral(len(text))
+                if _contradicts(_ESCAPE.findall(match[1])):
+                    raise LiteralError(match.end())
                 return clean_text(_ESCAPE.sub(_unescaped, match[1])), match.end()
         return None
 
@@ -261,6 +263,13 @@ class _Reader:
         if pos >= len(self._text):
             raise TruncatedLiteral(pos)
         return pos
+
+
+def _contradicts(escapes: list[str]) -> bool:
+    """Whether one backslash stands for itself and another does not, as in `\\\\srv\\dir`: one of them would be lost."""
+    begun = [e for e in escapes if e not in "\"'`"]
+    itself = [e for e in begun if len(e) == 1 and e not in _SIMPLE and e not in _SAME]
+    return bool(itself) and len(itself) < len(begun)
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -31,6 +31,10 @@ class Alphabet:
 OPENAI: Final = Alphabet(re.compile(r"[^a-zA-Z0-9_-]"), re.compile(r"[a-zA-Z0-9_-]"), 64)
 ANTHROPIC: Final = OPENAI
 GEMINI: Final = Alphabet(re.compile(r"[^a-zA-Z0-9_.-]"), re.compile(r"[a-zA-Z_]"), 64)
+CALL_IDS: Final = OPENAI
+"""What Responses, Anthropic and Gemini take as the id of a call: another provider's is changed, both ways alike."""
+CHAT_CALL_IDS: Final = Alphabet(OPENAI.other, OPENAI.first, 40)
+"""The same for Chat Completions."""
 MCP: Final = Alphabet(re.compile(r"[^a-zA-Z0-9_./-]"), re.compile(r"[a-zA-Z0-9_./-]"), 128)
 
 

@@ -17,7 +17,7 @@ from pegboard.core.transcript import (
     UserMessage,
 )
 from pegboard.dialects import media, wire
-from pegboard.dialects.names import OPENAI, wire_name
+from pegboard.dialects.names import CHAT_CALL_IDS, OPENAI, wire_name
 from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
 from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 from pegboard.dialects.schemas import sendable
@@ -31,20 +31,26 @@ STOP: Final[Mapping[str, StopReason]] = {
 }
 THINKING_FIELDS: Final = ("reasoning_content", "reasoning")
 """Where compatible servers put reasoning text; OpenAI itself sends none."""
+_KNOWN: Final = frozenset(
+    {"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio", "name"}
+)
+_KNOWN_OF_CALL: Final = frozenset({"id", "type", "function", "index"})
+_OF_CALL: Final = "tool_calls"
+"""Key of an Opaque that holds the unknown fields of the call behind it; no unknown field has this name."""
 
 
 class OpenAIChat:
     """Chat Completions.
 
+    What a server attaches to its message or to a call beside the documented fields (reasoning under any name,
+    signatures) is kept as Opaque and sent back where it stood: many servers want it, and OpenAI sends none.
+
     Args:
         strict: send tools with `strict: true` where their schema can be said so.
-        thinking_field: the field of an assistant message under which a server wants its reasoning
-            text back; None sends none, as OpenAI refuses fields that it does not know.
     """
 
-    def __init__(self, *, strict: bool = False, thinking_field: str | None = None) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
         self.name = "openai-chat-strict" if strict else "openai-chat"
-        self._thinking_field = thinking_field
         self._catalogue = ToolRenderer(self.name, OPENAI, _render_strict if strict else _render)
 
     def render_tools(self, toolkit: ToolkitView) -> list[dict[str, Any]]:
@@ -65,7 +71,7 @@ class OpenAIChat:
         if isinstance(message, AssistantMessage):
             return [self._assistant(message)]
         out: list[dict[str, Any]] = [
-            {"role": "tool", "tool_call_id": wire.clean_text(r.call_id), "content": media.result_text(r)}
+            {"role": "tool", "tool_call_id": _id(r.call_id), "content": media.result_text(r)}
             for r in message.results
         ]
         shown: list[dict[str, Any]] = []
@@ -114,8 +120,8 @@ class OpenAIChat:
             if thought := wire.string(message.get(field)):
                 content.append(Thinking(thought))
                 break
-        if details := wire.as_dicts(message.get("reasoning_details")):
-            content.append(Opaque("openai-chat", {"reasoning_details": details}))
+        if attached := wire.unknown_fields(message, _KNOWN):
+            content.append(Opaque("openai-chat", attached))
         refusal = wire.string(message.get("refusal"))
         if text := _text_of(message.get("content")) + refusal:
             content.append(Text(text))
@@ -123,6 +129,8 @@ class OpenAIChat:
             function = wire.as_dict(sent.get("function"))
             call = wire.call_of(sent.get("id"), function.get("name"), function.get("arguments"))
             own = call.name if toolkit is None else self._catalogue.own_name(call.name, toolkit)
+            if attached := wire.unknown_fields(sent, _KNOWN_OF_CALL):
+                content.append(Opaque("openai-chat", {_OF_CALL: attached}))
             content.append(ToolCall(id=call.id, name=own, arguments=call.arguments))
         return AssistantMessage(
             content=tuple(content),
@@ -133,28 +141,40 @@ class OpenAIChat:
 
     def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
         out: dict[str, Any] = {"role": "assistant", "content": wire.clean_text(message.text) or None}
+        calls: list[dict[str, Any]] = []
+        of_call: dict[str, Any] = {}
         for block in message.content:
-            if isinstance(block, Opaque) and block.dialect == "openai-chat":
-                out.update(wire.clean_value(block.value))
-            elif isinstance(block, Thinking) and self._thinking_field is not None:
-                out[self._thinking_field] = out.get(self._thinking_field, "") + wire.clean_text(block.text)
-        calls = [
-            {
-                "id": wire.clean_text(call.id or ""),
-                "type": "function",
-                "function": {
-                    "name": wire_name(call.name, OPENAI),
-                    "arguments": wire.arguments_text(call.arguments),
-                },
-            }
-            for call in message.calls
-        ]
+            match block:
+                case Opaque("openai-chat", value):
+                    attached = wire.as_dict(wire.clean_value(value))
+                    of_call = wire.as_dict(attached.pop(_OF_CALL, None))
+                    out.update(attached)
+                case ToolCall():
+                    calls.append({**of_call, **_call(block)})
+                    of_call = {}
+                case _:
+                    pass
         if calls:
             out["tool_calls"] = calls
         elif out["content"] is None:
             # An assistant message with neither text nor calls is refused.
             out["content"] = ""
         return out
+
+
+def _id(id: str | None) -> str:
+    return wire_name(id, CHAT_CALL_IDS) if id else ""
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "id": _id(call.id),
+        "type": "function",
+        "function": {
+            "name": wire_name(call.name, OPENAI),
+            "arguments": wire.arguments_text(call.arguments),
+        },
+    }
 
 
 def usage_of(value: Any) -> Usage:
@@ -260,8 +280,7 @@ class OpenAIChatStream:
         self._dialect = dialect
         self._toolkit = toolkit
         self._text: list[str] = []
-        self._thinking: list[str] = []
-        self._details: list[Any] = []
+        self._attached: dict[str, Any] = {}
         self._refusal: list[str] = []
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[int, int] = {}
@@ -287,7 +306,8 @@ class OpenAIChatStream:
             if number != self._choice:
                 continue
             self._reason = choice.get("finish_reason") or self._reason
-            out += self._delta(wire.as_dict(choice.get("delta")))
+            # Some gateways put the whole message into one event.
+            out += self._delta(wire.as_dict(choice.get("delta") or choice.get("message")))
         return out
 
     def flush(self) -> list[Delta]:
@@ -297,12 +317,12 @@ class OpenAIChatStream:
     def finish(self) -> AssistantMessage:
         """The whole message; an unfinished call keeps its text as it is, which no executor runs."""
         message: dict[str, Any] = {
+            **self._attached,
             "content": "".join(self._text),
-            "reasoning_content": "".join(self._thinking),
-            "reasoning_details": self._details,
             "refusal": "".join(self._refusal),
             "tool_calls": [
                 {
+                    **call["attached"],
                     "id": call["id"],
                     "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
                 }
@@ -317,10 +337,9 @@ class OpenAIChatStream:
         out: list[Delta] = []
         for field in THINKING_FIELDS:
             if thought := _piece(delta.get(field)):
-                self._thinking.append(thought)
                 out.append(ThinkingChunk(thought))
                 break
-        self._details += wire.as_dicts(delta.get("reasoning_details"))
+        _join(self._attached, wire.unknown_fields(delta, _KNOWN))
         content = delta.get("content")
         if isinstance(content, list):
             content = "".join(
@@ -344,12 +363,13 @@ class OpenAIChatStream:
         out: list[Delta] = []
         if place is None:
             place = len(self._calls)
-            self._calls.append({"id": "", "name": "", "arguments": []})
+            self._calls.append({"id": "", "name": "", "arguments": [], "attached": {}})
             if isinstance(index := sent.get("index"), int):
                 self._by_index[index] = place
             out.append(CallStartChunk(place, id, name))
         call = self._calls[place]
         call["id"] = call["id"] or id
+        _join(call["attached"], wire.unknown_fields(sent, _KNOWN_OF_CALL))
         # Some servers repeat the whole name in every piece.
         if name != call["name"]:
             call["name"] += name
@@ -386,6 +406,20 @@ class OpenAIChatStream:
         call = self._calls[place]
         text = "".join(call["arguments"]).strip() if name else ""
         return bool(text) and (name != call["name"] or (bool(piece.strip()) and _is_whole(text)))
+
+
+def _join(whole: dict[str, Any], piece: dict[str, Any]) -> None:
+    """Add a further piece of unknown fields: texts and lists go on, of anything else the last one counts."""
+    for key, value in piece.items():
+        before = whole.get(key)
+        if isinstance(before, str) and isinstance(value, str):
+            whole[key] = before + value
+        elif isinstance(before, list) and isinstance(value, list):
+            whole[key] = [*cast("list[Any]", before), *cast("list[Any]", value)]
+        elif isinstance(before, dict) and isinstance(value, dict):
+            whole[key] = {**cast("dict[str, Any]", before), **cast("dict[str, Any]", value)}
+        else:
+            whole[key] = value
 
 
 def _is_whole(text: str) -> bool:

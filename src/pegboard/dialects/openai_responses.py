@@ -17,7 +17,7 @@ from pegboard.core.transcript import (
     UserMessage,
 )
 from pegboard.dialects import media, wire
-from pegboard.dialects.names import OPENAI, wire_name
+from pegboard.dialects.names import CALL_IDS, OPENAI, wire_name
 from pegboard.dialects.protocol import CallChunk, CallStartChunk, Delta, TextChunk, ThinkingChunk, ToolkitView
 from pegboard.dialects.rendering import RenderedTools, ToolRenderer
 from pegboard.dialects.schemas import sendable
@@ -28,6 +28,12 @@ INCOMPLETE: Final[Mapping[str, StopReason]] = {
     "max_output_tokens": "length",
     "content_filter": "filtered",
 }
+_DIALECT: Final = "openai-responses"
+_KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "message": frozenset({"type", "id", "status", "role", "content"}),
+    "function_call": frozenset({"type", "id", "status", "call_id", "name", "arguments"}),
+}
+"""Fields of the items that are read; an Opaque without a `type` holds the others, of the item behind it."""
 _REFUSAL: Final = "response.refusal.delta"
 _TEXT: Final = ("response.output_text.delta", _REFUSAL)
 _THINKING: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -71,11 +77,19 @@ class OpenAIResponses:
             parts = [_part(b) for b in message.content]
             return [{"type": "message", "role": "user", "content": parts or [_input_text("")]}]
         if isinstance(message, AssistantMessage):
-            return [item for block in message.content for item in _items(block)]
+            items: list[dict[str, Any]] = []
+            attached: dict[str, Any] = {}
+            for block in message.content:
+                if isinstance(block, Opaque) and block.dialect == _DIALECT and "type" not in block.value:
+                    attached = wire.clean_value(block.value)
+                    continue
+                items += [{**attached, **item} for item in _items(block)]
+                attached = {}
+            return items
         return [
             {
                 "type": "function_call_output",
-                "call_id": wire.clean_text(r.call_id),
+                "call_id": wire_name(r.call_id, CALL_IDS) if r.call_id else "",
                 "output": _output(r.content),
             }
             for r in message.results
@@ -104,6 +118,8 @@ class OpenAIResponses:
         refused = False
         for item in wire.as_dicts(body["output"]):
             kind = item.get("type")
+            if kind in _KNOWN and (attached := wire.unknown_fields(item, _KNOWN[kind])):
+                content.append(Opaque(_DIALECT, attached))
             if kind == "function_call":
                 call = wire.call_of(item.get("call_id"), item.get("name"), item.get("arguments"))
                 own = self._catalogue.own_name(call.name, toolkit)
@@ -116,7 +132,7 @@ class OpenAIResponses:
             else:
                 if kind == "reasoning" and (thought := _thought(item)):
                     content.append(Thinking(thought))
-                content.append(Opaque("openai-responses", item))
+                content.append(Opaque(_DIALECT, item))
         return AssistantMessage(
             content=tuple(content),
             stop=_stop(body, refused, content),
@@ -168,13 +184,15 @@ def _items(block: Text | Thinking | Opaque | ToolCall) -> list[dict[str, Any]]:
             return [
                 {
                     "type": "function_call",
-                    "call_id": wire.clean_text(block.id or ""),
+                    "call_id": wire_name(block.id, CALL_IDS) if block.id else "",
                     "name": wire_name(block.name, OPENAI),
                     "arguments": wire.arguments_text(block.arguments),
                 }
             ]
-        case Opaque(dialect, value) if dialect == "openai-responses":
-            return [wire.clean_value(value)]
+        case Opaque(dialect, value) if dialect == _DIALECT:
+            # Nothing is stored at the provider: reasoning that is not in the item itself cannot be read there.
+            lost = value.get("type") == "reasoning" and not value.get("encrypted_content")
+            return [] if lost else [wire.clean_value(value)]
         case _:
             return []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from pegboard.core.content import ToolCall
@@ -147,6 +147,11 @@ def as_dict(value: Any) -> dict[str, Any]:
 def string(value: Any) -> str:
     """The text without lone surrogates, or an empty one."""
     return clean_text(value) if isinstance(value, str) else ""
+
+
+def unknown_fields(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The fields that are not known, empty ones too; null says that there is none."""
+    return {k: v for k, v in value.items() if k not in known and v is not None}
 
 
 def count(value: Any) -> int:

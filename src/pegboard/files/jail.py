@@ -14,13 +14,12 @@ from typing import Final, cast
 
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, ToolError, format_value
 from pegboard.core.policy.patterns import wildmatch
+from pegboard.core.protected import PROTECTED, ProtectedNames
 from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
 from pegboard.files.roots import (
-    PROTECTED,
     Access,
     AccessRules,
     Deny,
-    ProtectedNames,
     Roots,
     as_text,
     case_variant,
@@ -245,7 +244,7 @@ class Jail:
         root: the workspace; must exist.
         allowed_dirs: further folders for reading and writing.
         read_only_dirs: further folders for reading; one inside the workspace makes it read-only.
-        protected: names that are never changed, at any depth (see names.PROTECTED).
+        protected: names that are never changed, at any depth (see core.protected).
         full_access: the whole file system is allowed; protected and masked names still hold.
         masked: absolute folders and files that are neither read nor changed nor listed.
         deny: asked at each open with access and canonical target.

@@ -10,7 +10,6 @@ import unicodedata
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from pegboard.core.errors import (
@@ -25,31 +24,13 @@ from pegboard.core.errors import (
     Unsupported,
     format_value,
 )
+from pegboard.core.protected import ProtectedNames, folded
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import escape_invisible, escaped
 from pegboard.files.openat import FOLDER_FLAGS, Opener
 
 MAX_NAME_BYTES: Final = 255
 MAX_PATH_BYTES: Final = 4095
-
-PROTECTED: Final[tuple[str, ...]] = (
-    # What git, editors, shells and agents run or obey later with the person's own rights.
-    ".git", ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/gitdir",
-    ".git/modules", ".git/worktrees", ".git/rebase-merge", ".git/rebase-apply", ".git/sequencer", ".gitconfig", ".gitmodules", ".husky", ".envrc", ".direnv",
-    ".vscode", ".idea", ".devcontainer", ".fleet", ".zed", ".mcp.json",
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc",
-    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".ssh", ".netrc", ".npmrc", ".pypirc", ".ripgreprc",
-    ".agent", ".agents", ".claude", ".claude.json", ".codex", ".cursor", ".gemini",
-    ".pegboard", "pegboard.toml", "pegboard.yaml", "pegboard.yml", "pegboard.json", "pegboard.json5",
-)  # fmt: skip
-"""Files and folders that file tools never change, at any depth of the tree.
-
-`.git` alone means a file of that name (a pointer to a repository): the folder's other contents
-stay open. Spelling does not matter: case, Unicode compatibility forms, ignorable characters,
-trailing dots and spaces, and NTFS stream names are folded as the file systems that ignore them do.
-"""
-
-_FOLDER_ONLY_LEAF: Final = ".git"
 
 
 def path_text(path: object) -> str:
@@ -121,50 +102,10 @@ def shown(path: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
-def folded(name: str) -> str:
-    """The key under which two names are twins: compatibility form, caseless, ignorables dropped."""
-    if name.isascii():
-        return name.lower()
-    kept = "".join(c for c in name if unicodedata.category(c) != "Cf")
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", kept).casefold())
-
-
 def case_variant(name: str, names: Iterable[str]) -> str | None:
     """Another name that differs from `name` by case or Unicode form only."""
     key = folded(name)
     return next((other for other in names if other != name and folded(other) == key), None)
-
-
-class ProtectedNames:
-    """Which relative paths are protected."""
-
-    def __init__(self, entries: Iterable[str] = PROTECTED) -> None:
-        self._entries = frozenset(tuple(_loose(part) for part in PurePosixPath(e).parts) for e in entries)
-        self._leaf_only = (_FOLDER_ONLY_LEAF,) in self._entries
-        self._firsts = frozenset(entry[0] for entry in self._entries if entry)
-        self._longest = max((len(entry) for entry in self._entries), default=0)
-
-    def match(self, relative: str, *, is_dir: bool = False) -> str | None:
-        """The protected entry that covers `relative` (with `/`), None where none does."""
-        parts = [_loose(part) for part in relative.split("/") if part not in ("", ".")]
-        for start, part in enumerate(parts):
-            if part not in self._firsts:
-                continue
-            for length in range(1, self._longest + 1):
-                run = tuple(parts[start : start + length])
-                if len(run) < length:
-                    break
-                if run == (_FOLDER_ONLY_LEAF,) and (is_dir or start + 1 < len(parts)):
-                    continue
-                if run in self._entries:
-                    return "/".join(run)
-        return None
-
-
-def _loose(name: str) -> str:
-    """A name as lenient file systems see it (git's is_ntfs_dotgit and is_hfs_dotgit in short)."""
-    key = folded(name).split(":", 1)[0].rstrip(" .") or folded(name)
-    return ".git" if key == "git~1" else key
 
 
 _ESCAPED: Final = re.compile(r"\\x(?!00)([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U(000[0-9a-f]{5}|0010[0-9a-f]{4})")

@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,25 +100,29 @@ def folders_told(before: TreeScan, now: TreeScan) -> list[str]:
     ]
 
 
-def unwatched_told(before: TreeScan, now: TreeScan) -> list[str]:
-    """Ignored folders and special files that came or went: one sentence each."""
-    was = {path: "folder" for path in before.left_out} | {
-        p: _NOUNS.get(m, "device") for p, m in before.special.items()
-    }
-    here = {path: "folder" for path in now.left_out} | {
-        p: _NOUNS.get(m, "device") for p, m in now.special.items()
-    }
-    gone = [
-        f"The {noun} {shown(path)} was removed; undo cannot restore it (not tracked)."
-        for path, noun in was.items()
-        if path not in here
+def special_told(before: TreeScan, now: TreeScan) -> list[str]:
+    """Devices, FIFOs and sockets that came or went: one sentence each."""
+    nouns = {path: _NOUNS.get(mode, "device") for path, mode in (before.special | now.special).items()}
+    return [
+        *(_removed(nouns[path], path) for path in before.special if path not in now.special),
+        *(_created(nouns[path], path) for path in now.special if path not in before.special),
     ]
-    come = [
-        f"The {noun} {shown(path)} was created; undo will not remove it (not tracked)."
-        for path, noun in here.items()
-        if path not in was
-    ]
-    return gone + come
+
+
+def unwatched_told(before: TreeScan, now: TreeScan) -> dict[str, str]:
+    """Unwatched folders that came or went, caches left out: a sentence each, by path."""
+    was, here = ({*t.left_out, *filter(_holds_objects, t.dirs)} for t in (before, now))
+    out = {path: _removed("folder", path) for path in sorted(was - here) if not _holds_objects(path)}
+    out |= {path: _created("folder", path) for path in sorted(here - was)}
+    return {path: text for path, text in out.items() if path.rpartition("/")[2] not in CACHES}
+
+
+def _removed(noun: str, path: str) -> str:
+    return f"The {noun} {shown(path)} was removed; undo cannot restore it (not tracked)."
+
+
+def _created(noun: str, path: str) -> str:
+    return f"The {noun} {shown(path)} was created; undo will not remove it (not tracked)."
 
 
 _NOUNS = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
@@ -176,11 +180,25 @@ def save(path: Path, marks: dict[str, IndexEntry]) -> None:
     spare.replace(path)
 
 
-IGNORED: Final[tuple[str, ...]] = (
-    "node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__", ".mypy_cache", ".pytest_cache",
-    ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform", ".git/objects", ".git/lfs",
+CACHES: Final[tuple[str, ...]] = (
+    "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".tox", ".nox", ".gradle",
 )  # fmt: skip
+"""Folders that tools make and throw away by themselves: neither watched nor mentioned."""
+
+IGNORED: Final[tuple[str, ...]] = (*CACHES, "node_modules", ".venv", "venv", ".terraform", ".git/lfs")
 """Folders that are made again by a command; a name, or a name below a named parent."""
+
+_OBJECTS: Final = ".git/objects"
+"""Git only adds to it: what is new there needs no undo, what is gone or was overwritten does."""
+
+
+def _is_object(path: str) -> bool:
+    return f"/{path}".find(f"/{_OBJECTS}/") >= 0
+
+
+def _holds_objects(path: str) -> bool:
+    return f"/{path}".endswith(f"/{_OBJECTS}")
+
 
 _RACY_NS: Final = 20_000_000
 """A file changed so shortly before the snapshot may change again without its times telling."""
@@ -200,6 +218,11 @@ class SnapshotLimits:
     max_file_bytes: int = 16 * 1024 * 1024
     max_total_bytes: int = 512 * 1024 * 1024
 
+    def of_file(self, path: str) -> int:
+        """The limit of one file: of a loose object only the total counts, since it may be the only copy."""
+        loose = _is_object(path) and "/pack/" not in path
+        return self.max_total_bytes if loose else self.max_file_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotDiff:
@@ -208,6 +231,7 @@ class SnapshotDiff:
     Attributes:
         changes: captured changes, in path order.
         missed: what changed and cannot be undone, one sentence each.
+        unwatched: unwatched folders that came or went, a sentence each by path.
         made_dirs: folders that are new, parents first.
         removed_dirs: folders that are gone, parents first, with their modes.
         files: the same changes as journal records.
@@ -215,13 +239,15 @@ class SnapshotDiff:
 
     changes: ChangeSet
     missed: tuple[str, ...] = ()
+    unwatched: Mapping[str, str] = field(default_factory=dict[str, str])
     made_dirs: tuple[str, ...] = ()
     removed_dirs: tuple[tuple[str, int], ...] = ()
     files: tuple[FileRecord, ...] = ()
 
     def record(self, journal: Journal, root: Path, origin: ChangeOrigin) -> JournalEntry | None:
         """Put the changes into the journal as an exec's entry; None where nothing changed."""
-        if not (self.files or self.missed or self.made_dirs or self.removed_dirs):
+        missed = (*self.missed, *self.unwatched.values())
+        if not (self.files or missed or self.made_dirs or self.removed_dirs):
             return None
         with journal.lock():
             entry = journal.new_entry(
@@ -231,7 +257,7 @@ class SnapshotDiff:
                 self.files,
                 made_dirs=self.made_dirs,
                 removed_dirs=self.removed_dirs,
-                missed=self.missed,
+                missed=missed,
             )
             journal.append(entry)
             return entry
@@ -311,12 +337,14 @@ class TreeSnapshot:
             )
         else:
             # What was not looked at is not gone.
-            found.missed += folders_told(was, tree) + unwatched_told(was, tree)
+            found.missed += folders_told(was, tree) + special_told(was, tree)
         gone = () if tree.too_many else was.dirs.keys() - tree.dirs.keys()
+        made = [path for path in tree.dirs.keys() - was.dirs.keys() if not _is_object(f"{path}/")]
         return SnapshotDiff(
             changes=ChangeSet(tuple(found.changes)),
             missed=tuple(found.missed),
-            made_dirs=tuple(sorted(tree.dirs.keys() - was.dirs.keys(), key=_level)),
+            unwatched={} if tree.too_many else unwatched_told(was, tree),
+            made_dirs=tuple(sorted(made, key=_level)),
             removed_dirs=tuple((path, was.dirs[path]) for path in sorted(gone, key=_level)),
             files=tuple(found.files),
         )
@@ -334,8 +362,11 @@ class TreeSnapshot:
             marks[path] = was
             return
         data: bytes | None = None
+        if st is not None and was is None and _is_object(path):
+            marks[path] = _mark(st, "", moment)
+            return
         if st is not None:
-            keep = st.st_size <= self._limits.max_file_bytes and found.bytes < self._limits.max_total_bytes
+            keep = st.st_size <= self._limits.of_file(path) and found.bytes < self._limits.max_total_bytes
             data = _read(self._root, path, st) if keep else None
             marks[path] = _mark(st, "" if data is None else sha256(data), moment)
         digest = None if st is None else marks[path].sha256
@@ -346,7 +377,7 @@ class TreeSnapshot:
         if digest == "" or (was is not None and not was.sha256):
             verb = "removed" if st is None else "created" if was is None else "changed"
             size = max(0 if was is None else was.size, 0 if st is None else st.st_size)
-            most = self._limits.max_file_bytes
+            most = self._limits.of_file(path)
             why = f", it has {size} bytes and the limit is {most}" if size > most else ""
             found.missed.append(
                 f"{shown(path)} was {verb} and cannot be undone: its content was not saved{why}."
@@ -377,16 +408,12 @@ class TreeSnapshot:
         kind = "create" if was is None else "delete" if st is None else "modify"
         after_mode = None if st is None else st.st_mode
         before_mode = None if was is None else was.mode
-        found.changes.append(
-            Change(
-                path=path,
-                kind=kind,
-                before=before,
-                after=data,
-                mode=after_mode,
-                diff=unified(path, before, data, mode=after_mode if after_mode is not None else before_mode),
+        if not _is_object(path):
+            mode = before_mode if after_mode is None else after_mode
+            diff = unified(path, before, data, mode=mode)
+            found.changes.append(
+                Change(path=path, kind=kind, before=before, after=data, mode=after_mode, diff=diff)
             )
-        )
         found.files.append(
             FileRecord(
                 path=path,
@@ -442,8 +469,9 @@ def _mark_all(
 ) -> dict[str, IndexEntry]:
     marks: dict[str, IndexEntry] = {}
     kept = 0
-    for path, there in tree.files.items():
-        was = known.get(path)
+    # Objects last: where the total is used up, the files that are worked on come first.
+    for path in sorted(tree.files, key=_is_object):
+        there, was = tree.files[path], known.get(path)
         if (
             was is not None
             and was.same_stat(there)
@@ -455,7 +483,7 @@ def _mark_all(
             kept += there.st_size
             continue
         digest = ""
-        if there.st_size <= limits.max_file_bytes and kept + there.st_size <= limits.max_total_bytes:
+        if there.st_size <= limits.of_file(path) and kept + there.st_size <= limits.max_total_bytes:
             digest = _keep(root, path, there, journal)
             kept += there.st_size
         marks[path] = _mark(there, digest, moment)

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pegboard.core.context import current_context
 from pegboard.core.effects import ChangeSet
 from pegboard.core.errors import Conflict, ToolError
+from pegboard.core.protected import OURS, PROTECTED, protected_entry
 from pegboard.files.changes import CachedContent, propose, refuse_undeclared, unified
 from pegboard.files.commit import commit, recover
 from pegboard.files.jail import READ_LIMIT_BYTES, Jail, read_descriptor
 from pegboard.files.journal import ChangeOrigin, Checkpoint, Journal, JournalEntry, no_checkpoint, sha256
 from pegboard.files.openat import Opener
-from pegboard.files.roots import PROTECTED, Access, as_text, hard_link_note, shown
+from pegboard.files.roots import Access, as_text, hard_link_note, shown
 from pegboard.files.undo import UndoReport, UndoTarget, undo
 from pegboard.ports.files import (
     DirectoryListing,
@@ -152,6 +153,7 @@ class Workspace:
         root: the workspace; must exist.
         journal: where changes go so that they can be undone; None = no undo.
         allowed_dirs, read_only_dirs, protected, full_access, masked, deny, home, opener: see Jail.
+        asking: a policy asks about each change of a protected file, so that only our own settings are refused.
         read_limit_bytes: largest file that is read or changed as a whole.
         read_state: what sessions have seen; shared where several workspaces serve one session.
         checkpoint: see commit.
@@ -165,6 +167,7 @@ class Workspace:
         allowed_dirs: Iterable[str | os.PathLike[str]] = (),
         read_only_dirs: Iterable[str | os.PathLike[str]] = (),
         protected: Iterable[str] = PROTECTED,
+        asking: bool = False,
         full_access: bool = False,
         masked: Iterable[str | os.PathLike[str]] = (),
         deny: Callable[[Access, str], str | None] | None = None,
@@ -191,6 +194,8 @@ class Workspace:
             )
 
         self.jail = jail(protected)
+        # For changes of protected files: every other one is refused where a link leads it there meanwhile.
+        self._asked = jail(OURS) if asking else self.jail
         # A command may have changed protected files; a person who undoes it wants them back.
         self._restorer = jail(())
         self.journal = journal
@@ -209,6 +214,7 @@ class Workspace:
     def close(self) -> None:
         """Close the folder's descriptors."""
         self.jail.close()
+        self._asked.close()
         self._restorer.close()
 
     # ------------------------------------------------------------------ the Files port: looking
@@ -394,17 +400,17 @@ class Workspace:
         if recent is not None and hashing is not None:
             recent = replace(recent, sha256=await hashing)
         return await _in_thread(
-            lambda: propose(self.jail, wanted, check=check, limit=self._limit, recent=recent)
+            lambda: propose(self._asked, wanted, check=check, limit=self._limit, recent=recent)
         )
 
     async def commit(self, changes: ChangeSet) -> ChangeSet:
         """See Files."""
         refuse_undeclared(changes)
         origin = _origin()
+        protected = any(protected_entry(path) for c in changes.changes for path in (c.path, c.moved_to or ""))
+        jail = self._asked if protected else self.jail
         await _in_thread(
-            lambda: commit(
-                self.jail, changes, journal=self.journal, origin=origin, checkpoint=self._checkpoint
-            )
+            lambda: commit(jail, changes, journal=self.journal, origin=origin, checkpoint=self._checkpoint)
         )
         self._note_own(changes)
         return changes

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, InvalidArguments, TooLarge, ToolError, Unavailable
+from pegboard.core.hosts import ascii_host
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.secrets.clip import clip
 
@@ -177,7 +178,11 @@ def effects_of(url: str) -> tuple[Effect, ...]:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BuildError(f"{url!r} is not an http or https URL")
-    return (Effect("connect", parts.netloc.rpartition("@")[2].lower()),)
+    name, colon, port = parts.netloc.rpartition("@")[2].partition(":")
+    try:
+        return (Effect("connect", f"{ascii_host(name)}{colon}{port}"),)
+    except ValueError as error:
+        raise BuildError(f"{url!r}: {error}") from None
 
 
 def fill_path(template: str, values: Mapping[str, Any], *, ready: bool = False) -> str:

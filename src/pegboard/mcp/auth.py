@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -32,6 +33,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from pegboard.core.errors import Unavailable
+from pegboard.mcp.client import TimeLimits
 from pegboard.mcp.pins import write_private
 from pegboard.mcp.text_warnings import plain_address, sanitise
 
@@ -269,11 +271,20 @@ class Authorisation(OAuthClientProvider):
     Attributes:
         wanted: scopes that the settings name, asked for beside those that the server names.
         page: whether a person takes part, at a page of the issuer.
+        limits: of the connection that is logged in; they stand still while the person is at that page.
     """
 
     wanted: str = ""
     page: bool = True
     _discovery: Discovery | None = None
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.limits = TimeLimits()
+        # The package logs a login that fails with its traceback, which nobody asked for.
+        package = logging.getLogger("mcp.client.auth")
+        if not package.handlers:
+            package.addHandler(logging.NullHandler())
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = super()._auth_flow(request)
@@ -326,7 +337,8 @@ class Authorisation(OAuthClientProvider):
             raise Unavailable(
                 f"the authorisation server {found.issuer} does not promise PKCE with S256, so its codes could be stolen"
             )
-        return await super()._perform_authorization_code_grant()
+        with self.limits.paused():
+            return await super()._perform_authorization_code_grant()
 
 
 class _Kept(Authorisation):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,6 +18,52 @@ from pegboard.mcp.naming import Style
 from pegboard.mcp.pins import Pins
 
 _BACKOFF_S: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class TimeLimits:
+    """The time limits of one server; they stand still while a person is waited for, as in a login."""
+
+    def __init__(self) -> None:
+        self._left: dict[asyncio.Timeout, float] = {}
+        self._waits = 0
+
+    @contextlib.asynccontextmanager
+    async def limit(self, seconds: float) -> AsyncGenerator[asyncio.Timeout]:
+        """Bound a block to so many seconds of the server's own time.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        async with asyncio.timeout(None) as timeout:
+            self._left[timeout] = seconds
+            self.restart(timeout, seconds)
+            try:
+                yield timeout
+            finally:
+                del self._left[timeout]
+
+    def restart(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        """Give a limit that has not passed so many seconds from now."""
+        self._left[timeout] = seconds
+        if not timeout.expired():
+            timeout.reschedule(None if self._waits else asyncio.get_running_loop().time() + seconds)
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        """Stop every limit for the block, in which a person is waited for."""
+        now = asyncio.get_running_loop().time()
+        self._waits += 1
+        for timeout in self._left:
+            if not timeout.expired() and (ends := timeout.when()) is not None:
+                self._left[timeout] = ends - now
+                timeout.reschedule(None)
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                for timeout, seconds in self._left.items():
+                    self.restart(timeout, seconds)
 
 
 class MCPServer:
@@ -75,6 +121,7 @@ class MCPServer:
         self.style: Style = style or self.config.naming
         self.environment = dict(environment or {})
         self.auth = auth
+        self.limits: TimeLimits = getattr(auth, "limits", None) or TimeLimits()
         self.revision = 0
         self._catalogue: ServerCatalogue | None = None
         self._connection: Any = None
@@ -232,7 +279,7 @@ class MCPServer:
         loop = asyncio.get_running_loop()
         try:
             try:
-                async with asyncio.timeout(self.config.start_s):
+                async with self.limits.limit(self.config.start_s):
                     await connection.open()
                     catalogue = await connection.catalogue()
             except TimeoutError:

@@ -18,12 +18,13 @@ from pegboard.core.errors import Interrupted, PegboardError, TimedOut, ToolError
 from pegboard.mcp.catalogue import ServerCatalogue
 from pegboard.mcp.config import Transport
 from pegboard.mcp.elicitation import ElicitationHandler
-from pegboard.mcp.inbound import ConnectionClosed
+from pegboard.mcp.framing import unreadable_result
+from pegboard.mcp.inbound import ConnectionClosed, UnreadableAnswer
 from pegboard.mcp.listing import list_catalogue
 from pegboard.mcp.process import ServerProcess
 from pegboard.mcp.session import ProtocolSession
 from pegboard.mcp.stdio import stdio_dispatcher
-from pegboard.mcp.streamable_http import SessionGone
+from pegboard.mcp.streamable_http import HttpRefusal, SessionGone
 from pegboard.mcp.text_warnings import sanitise
 from pegboard.mcp.wire import HANDSHAKE
 from pegboard.ports.people import People
@@ -65,7 +66,7 @@ class Connection:
         self._stop = asyncio.Event()
         self._stale = asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
-        self._asking = ElicitationHandler(self.config.name)
+        self._asking = ElicitationHandler(self.config.name, server.limits)
         self._active = 0
         self._status = 0
 
@@ -119,7 +120,11 @@ class Connection:
             try:
                 await self._speak("streamable_http", ready)
             except (MCPError, httpx2.HTTPError, ExceptionGroup) as error:
-                if ready.done() or isinstance(first(error), httpx2.ConnectError | PegboardError):
+                cause = first(error)
+                if ready.done() or isinstance(cause, httpx2.ConnectError | PegboardError):
+                    raise
+                if isinstance(cause, HttpRefusal) and (cause.passes or cause.status in (401, 403)):
+                    # That says nothing of what is spoken there.
                     raise
                 # What speaks only the transport of 2024-11-05 refuses the POST; then its stream is tried.
                 try:
@@ -259,16 +264,15 @@ class Connection:
         limit = self.config.tool_timeouts.get(str(params.get("name", "")), self.config.timeout_s)
         context = _context()
         self._enter(context)
-        loop = asyncio.get_running_loop()
-        last = loop.time() + max(limit, self.config.max_s)
-        told = None if context is None else ProgressReporter(context.emit, loop.time)
+        told = None if context is None else ProgressReporter(context.emit, asyncio.get_running_loop().time)
+        limits = self._server.limits
         try:
-            async with asyncio.timeout(limit) as deadline:
+            # The outer bound holds whatever a server says.
+            async with limits.limit(max(limit, self.config.max_s)), limits.limit(limit) as deadline:
 
                 async def progress(done: float, total: float | None, message: str | None) -> None:
-                    if self.config.progress_extends and not deadline.expired():
-                        # The call's own bound holds whatever a server says.
-                        deadline.reschedule(min(loop.time() + limit, last))
+                    if self.config.progress_extends:
+                        limits.restart(deadline, limit)
                     if told is not None:
                         told.said(done, total, message)
 
@@ -302,7 +306,15 @@ class Connection:
             ) from None
         except (ConnectionClosed, httpx2.HTTPError) as error:
             raise await self._lost(what, error_text(error)) from None
+        except UnreadableAnswer as error:
+            raise unreadable_result(self.config.name, what, sanitise(error.message)[:500]) from None
         except MCPError as error:
+            if isinstance(error, HttpRefusal) and error.status >= 500:
+                raise Interrupted(
+                    f"MCP server {self.config.name!r} failed at {what}: {error.message}; it is unknown whether it took effect",
+                    hint="Find out what happened before you call it again.",
+                    details={"server": self.config.name, "status": error.status},
+                ) from None
             raise ToolError(
                 f"MCP server {self.config.name!r} refused {what}: {sanitise(error.message)[:1000]} (code {error.code})",
                 code="mcp_error",
@@ -389,7 +401,8 @@ def error_text(error: BaseException) -> str:
     """An error in its own words, as far as they can be shown."""
     error = first(error)
     if isinstance(error, MCPError):
-        return sanitise(error.message)[:500]
+        start = "the answer is " if isinstance(error, UnreadableAnswer) else ""
+        return f"{start}{sanitise(error.message)[:500]}"
     return f"{type(error).__name__}: {sanitise(str(error))[:500]}" if str(error) else type(error).__name__
 
 
@@ -430,7 +443,7 @@ def not_started(
             f"MCP server {config.name!r} requires a login (HTTP 401)",
             hint=f"Log in: pegboard mcp login {config.name}; or give its token under headers.",
         )
-    how = f" (HTTP {status})" if status >= 400 else ""
+    how = f" (HTTP {status})" if status >= 400 and not isinstance(error, HttpRefusal) else ""
     if process is not None and process.fault:
         # It was ended for this, so that its exit status says nothing.
         how = f": {process.fault}"
@@ -439,6 +452,8 @@ def not_started(
     return Unavailable(
         f"MCP server {config.name!r} could not be started: {error_text(error)}{how}{stderr_tail(process)}",
         hint=f"It runs: {config.redacted_command}",
+        retryable=isinstance(error, httpx2.TransportError)
+        or (isinstance(error, HttpRefusal) and error.passes),
     )
 
 

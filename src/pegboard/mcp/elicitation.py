@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import mcp_types as types
 
 from pegboard.core.policy.approval import Waiting
+from pegboard.mcp.client import TimeLimits
 from pegboard.mcp.text_warnings import as_read, plain_address, sanitise
 from pegboard.ports.people import People, Question
 
@@ -51,8 +52,9 @@ class ElicitationHandler:
         asked: how many questions were put so far in this call.
     """
 
-    def __init__(self, server: str, timeout_s: float = 300.0) -> None:
+    def __init__(self, server: str, limits: TimeLimits | None = None, timeout_s: float = 300.0) -> None:
         self._server = server
+        self._limits = limits or TimeLimits()
         self._timeout_s = timeout_s
         self.people: People | None = None
         self.asked = 0
@@ -133,7 +135,8 @@ class ElicitationHandler:
     async def _ask(self, questions: Sequence[Question]) -> Sequence[str] | None:
         if self.people is None:
             return None
-        answers = await self.people.ask(questions)
+        with self._limits.paused():
+            answers = await self.people.ask(questions)
         return None if isinstance(answers, Waiting) else answers
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, cast
 
+from pegboard.core.errors import ToolError
+
 Json = dict[str, Any]
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024
@@ -27,10 +29,19 @@ class Oversized:
         self.tail = b""
         self._limit = limit
 
+    @property
+    def id(self) -> str | int | None:
+        """The id that it names, None where that is not to be seen."""
+        return _id_of(self.head, self.tail)
+
     def answer(self) -> Json | None:
-        """An error answer to the request that it would have answered, None where its id is not to be seen."""
-        why = f"the server's message is over {self._limit} bytes and was dropped"
-        return _error_for(self.head + b"\n" + self.tail, why)
+        """What stands for the answer that it would have been, None where its id is not to be seen."""
+        return _unreadable(self.head, self.tail, f"over {size_text(self._limit)} and was dropped")
+
+
+def size_text(count: int) -> str:
+    """So many bytes, in MiB where it is one or more."""
+    return f"{count / (1 << 20):g} MiB" if count >= 1 << 20 else f"{count} bytes"
 
 
 class LineSplitter:
@@ -78,14 +89,14 @@ class MessageBatch:
 
 
 def parse(line: bytes) -> Json | MessageBatch | None:
-    """A line as a message; an error answer where only its id can be read; None where it is garbage."""
+    """A line as a message; `unreadable` says why where only its id can be read; None where it is garbage."""
     try:
         value: Any = _DECODER.decode(line.removeprefix(_BOM).decode("utf-8", "replace"))
         if b"\\ud" in line or b"\\uD" in line:
             # Lone surrogates are legal JSON escapes and no legal text; they are replaced.
             value = _without_surrogates(value)
     except (ValueError, RecursionError) as error:
-        return _error_for(line, f"the server's message cannot be read ({type(error).__name__})")
+        return _unreadable(line[:_EDGE], line[-_EDGE:], f"not JSON that can be read ({type(error).__name__})")
     if isinstance(value, list):
         return MessageBatch(cast("list[Any]", value))
     if not isinstance(value, dict) or cast("Json", value).get("jsonrpc") != "2.0":
@@ -117,13 +128,32 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
-def _error_for(text: bytes, why: str) -> Json | None:
-    ids = _ID.findall(text[:_EDGE]) or _ID.findall(text[-_EDGE:])
-    if not ids or b'"jsonrpc"' not in text:
+def _unreadable(head: bytes, tail: bytes, why: str) -> Json | None:
+    id = _id_of(head, tail)
+    if id is None or (b'"jsonrpc"' not in head and b'"jsonrpc"' not in tail):
+        return None
+    return {"jsonrpc": "2.0", "id": id, "unreadable": why}
+
+
+def _id_of(head: bytes, tail: bytes) -> str | int | None:
+    """A message's own id, before or behind everything nested: an id further in belongs to something else."""
+    before = re.split(rb"[{\[]", head.partition(b"{")[2], maxsplit=1)[0]
+    behind = re.split(rb"[}\]]", tail.rstrip().removesuffix(b"}"))[-1]
+    found = _ID.search(before) or _ID.search(behind)
+    if found is None:
         return None
     try:
-        id = json.loads(ids[0])
+        return json.loads(found[1])
     except ValueError:
         # What is broken is the id itself: 007, or a text that is none.
         return None
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": why}}
+
+
+def unreadable_result(server: str, what: str, why: str) -> ToolError:
+    """That a call has run and what came of it cannot be known."""
+    return ToolError(
+        f"{what} of MCP server {server!r} has run, but its answer cannot be read: it is {why}",
+        code="result_unreadable",
+        hint="Do not repeat it blindly: find out first what it did.",
+        details={"server": server},
+    )

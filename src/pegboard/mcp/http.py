@@ -17,7 +17,9 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED
 
 from pegboard.core.errors import ConfigError, Unavailable
+from pegboard.core.hosts import ascii_host
 from pegboard.mcp.config import ServerConfig
+from pegboard.mcp.framing import size_text
 from pegboard.mcp.inbound import ConnectionClosed
 from pegboard.mcp.text_warnings import sanitise
 from pegboard.net.destinations import Resolve, resolve_here, within
@@ -59,7 +61,10 @@ class AddressGuard:
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise _refused(url, "it is no web address")
-        host, port = parts.hostname, parts.port or _PORTS[parts.scheme]
+        try:
+            host, port = ascii_host(parts.hostname), parts.port or _PORTS[parts.scheme]
+        except ValueError as error:
+            raise _refused(url, str(error)) from None
         if self._near:
             try:
                 addresses = list(await self._resolve(host, port))
@@ -228,6 +233,10 @@ def _client(
     )  # fmt: skip
 
 
+class OversizedBody(httpx2.ReadError):
+    """A document or event is over the limit."""
+
+
 class _Bounded(httpx2.AsyncBaseTransport):
     """Ends a response whose single document or event is over the limit, while it arrives."""
 
@@ -258,7 +267,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             cut = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
             size = size + len(chunk) if cut < 0 else len(chunk) - cut
             if size > self._limit:
-                raise httpx2.ReadError(f"the server's answer is over {self._limit} bytes")
+                raise OversizedBody(f"over {size_text(self._limit)} and was dropped")
             yield chunk
 
     async def aclose(self) -> None:

@@ -31,6 +31,13 @@ class ConnectionClosed(MCPError):
         super().__init__(code=CONNECTION_CLOSED, message=message)
 
 
+class UnreadableAnswer(MCPError):
+    """An answer came, and says nothing that can be read; the message ends the sentence "the answer is …"."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(code=INTERNAL_ERROR, message=message)
+
+
 @dataclass(slots=True)
 class PendingRequest:
     """One request of ours that has no answer yet."""
@@ -147,7 +154,9 @@ class MessageReceiver:
         answers = [m for m in messages if "method" not in m and is_id(m.get("id"))]
         for message in answers:
             # What waits for it must not wait in vain.
-            self.receive(error_answer(message["id"], INVALID_REQUEST, fault))
+            self.receive(
+                {"jsonrpc": "2.0", "id": message["id"], "unreadable": f"in a form of its own: {fault}"}
+            )
         if len(answers) < len(entries) or not entries:
             self._reply(error_answer(None, INVALID_REQUEST, fault))
 
@@ -276,7 +285,8 @@ def result_of(answer: Json) -> Json:
     """The result in an answer.
 
     Raises:
-        MCPError: it is an error, or holds none.
+        MCPError: it is an error.
+        UnreadableAnswer: it is neither.
     """
     error: Any = answer.get("error")
     if isinstance(error, dict):
@@ -289,8 +299,9 @@ def result_of(answer: Json) -> Json:
         )
     result: Any = answer.get("result")
     if not isinstance(result, dict):
-        why = f"the server's answer has no result: {error}" if error else "the server's answer has no result"
-        raise MCPError(code=INTERNAL_ERROR, message=why)
+        if error:
+            raise MCPError(code=INTERNAL_ERROR, message=str(error))
+        raise UnreadableAnswer(str(answer.get("unreadable") or "without a result"))
     return cast("Json", result)
 
 

@@ -12,7 +12,7 @@ from mcp_types import METHOD_NOT_FOUND
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.catalogue import ServerCatalogue, build_catalogue
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.inbound import ConnectionClosed
+from pegboard.mcp.inbound import ConnectionClosed, UnreadableAnswer
 from pegboard.mcp.naming import Style
 from pegboard.mcp.session import ProtocolSession
 from pegboard.mcp.text_warnings import sanitise
@@ -108,9 +108,12 @@ class _Pages:
         if isinstance(error, ConnectionClosed):
             raise error
         if first and not optional:
-            raise Unavailable(
-                f"MCP server {self._server!r} refused {method}: {sanitise(error.message)[:500]}"
-            ) from None
+            said = sanitise(error.message)[:500]
+            if isinstance(error, UnreadableAnswer):
+                raise Unavailable(
+                    f"the answer of MCP server {self._server!r} to {method} cannot be read: it is {said}"
+                )
+            raise Unavailable(f"MCP server {self._server!r} refused {method}: {said}") from None
         if error.code != METHOD_NOT_FOUND or not first:
             self.said.append(
                 f"{self._server}: {method} failed after {count} entries: {sanitise(error.message)[:200]}"

@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from pegboard.mcp.framing import LineSplitter, Oversized, size_text
 from pegboard.mcp.request_context import Json, Peer, RequestContext
 from pegboard.mcp.server import ToolServer
 from pegboard.mcp.wire import INVALID_REQUEST, PARSE_ERROR, error_reply
@@ -47,19 +48,14 @@ async def serve_stdio(service: ToolServer, *, source: int = 0, sink: int = 1) ->
     line = _Line(service, writer)
     service.join(line.peer)
     try:
-        buffer = bytearray()
+        splitter = LineSplitter(MAX_LINE)
         while chunk := await reader.read(_CHUNK):
-            buffer += chunk
-            if b"\n" not in chunk:
-                if len(buffer) > MAX_LINE:
-                    line.write(error_reply(None, INVALID_REQUEST, f"a message may have {MAX_LINE} bytes"))
-                    return
-                continue
-            *whole, rest = buffer.split(b"\n")
-            buffer = rest
-            for one in whole:
-                if one.strip():
-                    line.take(bytes(one))
+            for one in splitter.feed(chunk):
+                if isinstance(one, Oversized):
+                    why = f"a message may have {size_text(MAX_LINE)}; this one was dropped"
+                    line.write(error_reply(one.id, INVALID_REQUEST, why))
+                else:
+                    line.take(one)
             # Wait where the client does not read, so that its pipe and not our memory holds the answers.
             with suppress(ConnectionError):
                 await writer.drain()

@@ -11,15 +11,20 @@ from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import x_mcp_header_map
-from mcp_types import HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types import HEADER_MISMATCH, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from pegboard.core.errors import ToolError, Unavailable
 from pegboard.core.text import sanitise
+from pegboard.mcp.inbound import ConnectionClosed
+from pegboard.mcp.streamable_http import HttpRefusal
 
 MAX_ROUNDS: Final = 10
 """How often a server may ask for more input before one answer."""
+
+
+_NOT_SPOKEN: Final = (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION)
 
 
 class ProtocolSession(ClientSession):
@@ -50,12 +55,12 @@ class ProtocolSession(ClientSession):
         """
         try:
             if protocol in MODERN_PROTOCOL_VERSIONS:
-                if not await self._probed(None):
+                if not await self._probed():
                     raise Unavailable(f"the server does not speak {protocol}")
-            elif protocol in HANDSHAKE_PROTOCOL_VERSIONS or not await self._probed(
-                None if patient else self.probe_s
-            ):
+            elif protocol in HANDSHAKE_PROTOCOL_VERSIONS:
                 await self.initialize()
+            else:
+                await self._probe_or_initialize(None if patient else self.probe_s)
         except RuntimeError as error:
             raise Unavailable(f"no common protocol revision: {error}") from None
         except ValidationError as error:
@@ -64,25 +69,50 @@ class ProtocolSession(ClientSession):
                 f"the server's introduction is malformed: {sanitise('; '.join(faults))}"
             ) from None
 
-    async def _probed(self, timeout_s: float | None) -> bool:
-        """Whether the server answered as one of the stateless era; `patience_s` None waits without limit."""
+    async def _probe_or_initialize(self, timeout_s: float | None) -> None:
+        """Probe; old servers answer that in any way, or not at all, and are greeted in theirs."""
+        fault = ""
+        try:
+            async with asyncio.timeout(timeout_s):
+                if await self._probed():
+                    return
+        except TimeoutError:
+            fault = f"it did not answer within {timeout_s:g} s"
+        except ValidationError:
+            fault = "its answer is malformed"
+        except MCPError as error:
+            fault = error.message
+        try:
+            await self.initialize()
+        except MCPError as error:
+            if not fault or isinstance(error, ConnectionClosed | HttpRefusal) or error.message == fault:
+                raise
+            # A server of the stateless era alone refuses the second, so that only the first says what is wrong.
+            raise Unavailable(
+                f"initialize was refused: {sanitise(error.message)[:300]}; server/discover before it: "
+                f"{sanitise(fault)[:300]}",
+                retryable=True,
+            ) from None
+
+    async def _probed(self) -> bool:
+        """Whether the server answered as one of the stateless era; False where it says that it is not one.
+
+        Raises:
+            MCPError: it says something else.
+            ValidationError: what it says is malformed.
+        """
         version = LATEST_MODERN_VERSION
         for _ in range(2):
             try:
-                async with asyncio.timeout(timeout_s):
-                    raw = await self.send_discover(version)
-            except TimeoutError:
-                return False
+                raw = await self.send_discover(version)
             except MCPError as error:
-                mutual = _mutual(error)
-                if not mutual:
+                if isinstance(error, HttpRefusal) or error.code not in _NOT_SPOKEN:
+                    raise
+                version = _mutual(error)
+                if not version:
                     return False
-                version = mutual
                 continue
-            try:
-                result = types.DiscoverResult.model_validate(raw)
-            except ValidationError:
-                return False
+            result = types.DiscoverResult.model_validate(raw)
             if not any(v in result.supported_versions for v in MODERN_PROTOCOL_VERSIONS):
                 return False
             self.adopt(result)

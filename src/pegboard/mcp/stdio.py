@@ -13,7 +13,6 @@ import anyio
 import anyio.abc
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
-from mcp_types import REQUEST_TIMEOUT
 
 from pegboard.mcp.framing import Json, LineSplitter, MessageBatch, parse
 from pegboard.mcp.inbound import (
@@ -59,10 +58,10 @@ class StdioDispatcher:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> Json:
-        """Send a request; its raw result.
+        """Send a request; its raw result. Time limits are the caller's: one in `opts` would run on during a login.
 
         Raises:
-            MCPError: an error answer, or the timeout of `opts`.
+            MCPError: an error answer.
             ConnectionClosed: the server is gone.
         """
         options: CallOptions = opts or {}
@@ -76,16 +75,11 @@ class StdioDispatcher:
         inbound.waiting[id] = PendingRequest(answer, on_progress)
         try:
             await self._write(request_of(id, method, with_token(params, id, on_progress)))
-            timeout = options.get("timeout")
-            if timeout is None:
-                reply = await answer
-            else:
-                reply = await asyncio.wait_for(answer, timeout)
-        except TimeoutError:
-            self._tell_abandoned(id, options, "timed out")
-            raise MCPError(code=REQUEST_TIMEOUT, message=f"Request {method!r} timed out") from None
+            reply = await answer
         except asyncio.CancelledError:
-            self._tell_abandoned(id, options, "the caller gave up")
+            if options.get("cancel_on_abandon", True) and not inbound.closed:
+                what = {"requestId": id, "reason": "the caller gave up"}
+                self._put({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": what})
             raise
         finally:
             inbound.waiting.pop(id, None)
@@ -101,11 +95,6 @@ class StdioDispatcher:
             message["params"] = dict(params)
         with contextlib.suppress(MCPError):
             await self._write(message)
-
-    def _tell_abandoned(self, id: str | int, options: CallOptions, why: str) -> None:
-        if options.get("cancel_on_abandon", True) and not self._inbound.closed:
-            params = {"requestId": id, "reason": why}
-            self._put({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     async def _write(self, message: Json) -> None:
         try:

@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from http.client import responses
 from typing import Any, Final, cast
 
 import anyio
@@ -18,16 +19,17 @@ import anyio.abc
 import httpx2
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.framing import Json, MessageBatch, parse
-from pegboard.mcp.http import MAX_BODY, http_client
+from pegboard.mcp.http import MAX_BODY, OversizedBody, http_client
 from pegboard.mcp.inbound import (
     ConnectionClosed,
     MessageReceiver,
     PendingRequest,
+    UnreadableAnswer,
     request_of,
     result_of,
     with_token,
@@ -51,6 +53,20 @@ class SessionGone(ConnectionClosed):
     """The server has forgotten the session: it has not run the request (2025-11-25, session management)."""
 
 
+class HttpRefusal(MCPError):
+    """The server answered with a status, and no message of the protocol."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        code = METHOD_NOT_FOUND if status == 404 else INTERNAL_ERROR
+        super().__init__(code=code, message=f"it answered {status} {responses.get(status, '')}".rstrip())
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status >= 500 or self.status in (408, 425, 429)
+
+
 class HttpDispatcher:
     """Requests, answers and notifications over HTTP.
 
@@ -72,10 +88,10 @@ class HttpDispatcher:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> Json:
-        """Send a request; its raw result.
+        """Send a request; its raw result. Time limits are the caller's: one in `opts` would run on during a login.
 
         Raises:
-            MCPError: an error answer, or an answer that cannot be read.
+            MCPError: an error answer; an HttpRefusal, an UnreadableAnswer.
             SessionGone: the server knows the session no more.
             ConnectionClosed: the connection has been ended here, or a stream without its answer.
             httpx2.HTTPError: the connection failed.
@@ -94,9 +110,8 @@ class HttpDispatcher:
         inbound.version = self._version
         message = request_of(id, method, with_token(params, id, on_progress))
         try:
-            async with asyncio.timeout(options.get("timeout")):
-                return result_of(await self._ask(message, id, given))
-        except (TimeoutError, asyncio.CancelledError):
+            return result_of(await self._ask(message, id, given))
+        except asyncio.CancelledError:
             # A stateless server is told by the end of the response; another one wants to be told in words.
             if options.get("cancel_on_abandon", True) and not self._is_modern and not inbound.closed:
                 what = {"requestId": id, "reason": "the caller gave up"}
@@ -184,15 +199,17 @@ class HttpDispatcher:
                 return self._own(parse(await response.aread()), id)
             if kind == "text/event-stream":
                 return await self._streamed(response, id)
+        except (OversizedBody, httpx2.DecodingError) as error:
+            raise UnreadableAnswer(str(error)) from None
         finally:
             await response.aclose()
-        raise MCPError(code=INVALID_REQUEST, message=f"Unexpected content type: {kind[:80]!r}")
+        raise UnreadableAnswer(f"of the unexpected content type {kind[:80]!r}")
 
     def _refuse(self, response: httpx2.Response, told: Json | None) -> None:
         """Raise what an answer without a result means.
 
         Raises:
-            MCPError: always, but for a success whose body is the answer.
+            MCPError: always, but for a success whose body is the answer; an HttpRefusal where it is only a status.
             SessionGone: the server knows the session no more.
         """
         status = response.status_code
@@ -200,8 +217,6 @@ class HttpDispatcher:
             raise SessionGone("the server has ended the session (HTTP 404)")
         if told is not None:
             result_of(told)
-        if status == 404:
-            raise MCPError(code=METHOD_NOT_FOUND, message="Not Found")
         where = leads_to(response)
         if where is not None:
             raise MCPError(
@@ -209,32 +224,32 @@ class HttpDispatcher:
                 message=f"it redirects to {where}, which is not followed; use that address if it is meant",
             )
         if status == 202:
-            raise MCPError(code=INVALID_REQUEST, message="the server took the request and gives no answer")
+            raise UnreadableAnswer("missing: the server took the request and gives no answer")
         if status >= 300:
-            raise MCPError(code=INTERNAL_ERROR, message=f"the server answered with HTTP {status}")
+            raise HttpRefusal(status)
 
     def _own(self, message: Json | MessageBatch | None, id: str | int) -> Json:
         """The answer that a whole body holds.
 
         Raises:
-            MCPError: it holds none, or the answer to something else.
+            UnreadableAnswer: it holds none, or the answer to something else.
         """
         if isinstance(message, MessageBatch):
             message = self._from_batch(message, id)
         if message is None:
-            raise MCPError(code=PARSE_ERROR, message="the server's answer is no message")
+            raise UnreadableAnswer("not a message of the protocol")
         if "method" in message or not _answers(message, id):
-            raise MCPError(code=INVALID_REQUEST, message="the server's answer belongs to another request")
+            raise UnreadableAnswer("the answer to another request")
         return message
 
     def _from_batch(self, batch: MessageBatch, id: str | int) -> Json | None:
         """The answer to `id` in a batch; what the server says of itself in it goes to the session.
 
         Raises:
-            MCPError: the revision has no batches.
+            UnreadableAnswer: the revision has no batches.
         """
         if fault := self._inbound.batch_fault():
-            raise MCPError(code=INVALID_REQUEST, message=fault)
+            raise UnreadableAnswer(f"in a form of its own: {fault}")
         rest = [e for e in batch.entries if not _is_answer(e)]
         if rest:
             self._inbound.take_all(rest)
@@ -246,6 +261,7 @@ class HttpDispatcher:
 
         Raises:
             ConnectionClosed: it ended without an answer.
+            UnreadableAnswer: an event is too long.
         """
         last, wait_s, tries = "", _RETRY_S, 0
         waiting = self._inbound.waiting[id].answer
@@ -260,7 +276,9 @@ class HttpDispatcher:
                     if waiting.done():
                         return waiting.result()
             except httpx2.SSEError as error:
-                raise ConnectionClosed(f"the stream of events failed: {error}") from None
+                raise UnreadableAnswer(f"a stream of events that failed: {error}") from None
+            except (OversizedBody, httpx2.DecodingError):
+                raise
             except httpx2.HTTPError as error:
                 ended = f"{ended}: {error}"
             finally:

@@ -26,10 +26,11 @@ import re
 from collections.abc import Sequence
 
 from pegboard.core.content import Audio, File, Image
-from pegboard.core.errors import BuildError, InternalError, ToolError
+from pegboard.core.errors import BuildError, ToolError
 from pegboard.core.result import render_error
 from pegboard.core.schema.foreign import ForeignSchema
 from pegboard.mcp.definitions import too_deep
+from pegboard.mcp.framing import unreadable_result
 
 LABEL: Final = "untrusted"
 _DIFF: Final = 4_000
@@ -66,7 +67,7 @@ def tool_result(
     if data is not None:
         fault = data_fault(data)
         if fault:
-            raise InternalError(f"MCP server {server!r}: the result of {tool} {fault} and was refused")
+            raise unreadable_result(server, tool, f"structured content that {fault}")
     content = [*blocks(raw.get("content")), *_elsewhere(raw)]
     if data is not None and not _tells(content, data):
         content.append(Text(sanitise(json.dumps(data, ensure_ascii=False))))
@@ -202,18 +203,28 @@ def data_fault(value: Any) -> str:
 
 
 def _tells(content: list[Block], data: Any) -> bool:
-    """Whether some text already is this very data as JSON."""
-    for one in content:
-        if isinstance(one, Text) and one.text[:1] in '[{"0123456789tfn-':
-            try:
-                if json.loads(one.text) == data:
-                    return True
-            except (ValueError, RecursionError):
-                continue
+    """Whether the texts already carry this very data: whole, without its wrapping, or an item in each."""
     texts = [b.text for b in content if isinstance(b, Text)]
-    # Servers wrap a bare text as {"result": text}: that says nothing more.
     wrapped = cast("dict[str, Any]", data) if isinstance(data, dict) else _NOTHING
-    return len(wrapped) == 1 and next(iter(wrapped.values())) in texts
+    # Servers wrap what is no object as {"result": value}, and name it as they like.
+    meant: list[Any] = [data, *(wrapped.values() if len(wrapped) == 1 else ())]
+    read: list[Any] = [_as_json(text) for text in texts]
+    said: list[Any] = [*texts, texts, *read, read]
+    return any(_same(one, other) for one in meant for other in said)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; True is not 1 there."""
+    return (
+        one == other and json.dumps(one, sort_keys=True).lower() == json.dumps(other, sort_keys=True).lower()
+    )
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return json.loads(text.strip().removeprefix("```json").removesuffix("```"))
+    except (ValueError, RecursionError):
+        return text
 
 
 def _image(encoded: str, mime: str) -> Block:

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.anthropic import Anthropic
+from pegboard.dialects.protocol import ToolkitView
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel, sdk
@@ -95,7 +95,7 @@ class _Wire:
         self.dialect = model.dialect
 
     async def send(
-        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+        self, messages: list[dict[str, Any]], *, tools: ToolkitView, allow_tools: bool
     ) -> AsyncGenerator[dict[str, Any], None]:
         request: dict[str, Any] = {
             "model": self.endpoint.model,

@@ -7,17 +7,19 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pegboard.core.errors import ModelError
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import AssistantMessage, Message
+from pegboard.core.transcript import AssistantMessage, Message, Opaque
 from pegboard.dialects import protocol
-from pegboard.dialects.protocol import Dialect
-from pegboard.models.failures import Endpoint, failure_of, is_torn
-from pegboard.models.retry import Failure, Retry
-from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
+from pegboard.dialects.protocol import Dialect, ToolkitView
+from pegboard.models.adaptation import Adaptation
+from pegboard.models.failures import Endpoint, WholeReply, failure_of, is_malformed_call, is_torn
+from pegboard.models.retry import Retry
+from pegboard.models.scripted import events_of
+from pegboard.ports.model import AskedAgain, CallDelta, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class Wire(Protocol):
         ...
 
     def send(
-        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+        self, messages: list[dict[str, Any]], *, tools: ToolkitView, allow_tools: bool
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Make one streamed request and give its chunks; raises whatever the SDK raises."""
         ...
@@ -57,23 +59,31 @@ class Wire(Protocol):
 class ProviderConversation:
     """A talk with a model behind a Wire.
 
-    A request that fails before anything was forwarded is repeated as `Retry` says. Once a delta
-    was forwarded, nothing is repeated: the error is raised, retryable, and the caller decides.
+    A request that fails is repeated as `Retry` says: no call runs before its turn is whole, so nothing has happened.
+    What was forwarded of a broken answer is void (`AskedAgain`). A request that the model or its server refuses for
+    something that can be left out is made again without that; see `Adaptation`.
     An answer without text, thinking or calls is asked for once more, then given as it is.
     """
 
-    def __init__(self, wire: Wire, tools: Toolkit, waiting: RetryTiming) -> None:
+    def __init__(self, wire: Wire, tools: Toolkit, waiting: RetryTiming, adaptation: Adaptation) -> None:
         self._wire = wire
         self._tools = tools
         self._waiting = waiting
+        self._adaptation = adaptation
+        self._held: list[Message] = []
         self._messages: list[dict[str, Any]] = []
+        self._version = adaptation.version
 
     def append(self, message: Message) -> None:
-        """Add a message; it is encoded here, once."""
-        self._messages.extend(self._wire.dialect.encode(message))
+        """Add a message; it is encoded here, and again only if the server refuses something of it."""
+        self._held.append(message)
+        self._messages.extend(self._encoded(message))
+
+    def _encoded(self, message: Message) -> list[dict[str, Any]]:
+        return self._wire.dialect.encode(self._adaptation.message(message))
 
     async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[ModelEvent]:
-        """The next turn: deltas as they arrive, then Replied.
+        """The next turn: deltas as they arrive, then TurnEnd.
 
         Raises:
             ModelError: see `failures`; nothing was appended.
@@ -93,22 +103,37 @@ class ProviderConversation:
                         yield event
                     else:
                         return
-            except _Failed as failed:
-                delay = self._delay(failed.failure, attempt, forwarded)
-                if delay is None:
-                    raise failed.failure.error from failed.__cause__
-                await self._waiting.sleep(delay)
+                continue
+            except ModelError as error:
+                failure = error
+            if self._version != self._adaptation.version:
+                # Another conversation with this model has learned meanwhile what it refuses.
+                continue
+            if why := self._adaptation.learn(failure, self._held, self._tools):
+                attempt -= 1
+                yield AskedAgain(f"{self._wire.endpoint.host}: {why}")
+                continue
+            delay = self._delay(failure, attempt)
+            if delay is None:
+                raise failure
+            await self._waiting.sleep(delay)
+            if forwarded:
+                yield AskedAgain(f"{failure.message}; the answer is asked for once more")
 
-    def _delay(self, failure: Failure, attempt: int, forwarded: bool) -> float | None:
-        if forwarded or not failure.error.retryable:
+    def _delay(self, failure: ModelError, attempt: int) -> float | None:
+        if not failure.retryable:
             return None
-        return self._waiting.retry.delay_s(attempt, failure.asked_s, self._waiting.spread())
+        return self._waiting.retry.delay_s(attempt, failure.wait_s, self._waiting.spread())
 
     async def _attempt(self, allow_tools: bool) -> AsyncGenerator[ModelEvent, None]:
+        if self._version != self._adaptation.version:
+            self._version = self._adaptation.version
+            self._messages = [wire for m in self._held for wire in self._encoded(m)]
         reader = self._wire.dialect.stream(self._tools)
         endpoint = self._wire.endpoint
         ended = False
-        chunks = self._wire.send(self._messages, tools=self._tools, allow_tools=allow_tools)
+        tools = self._adaptation.tools(self._tools)
+        chunks = self._wire.send(self._messages, tools=tools, allow_tools=allow_tools)
         try:
             async with aclosing(chunks):
                 while True:
@@ -135,17 +160,34 @@ class ProviderConversation:
             if not ended:
                 raise ModelError(f"the answer of {endpoint.host} broke off before its end", retryable=True)
             message = reader.finish()
-        except ModelError as error:
-            raise _Failed(Failure(error)) from error
         except Exception as error:
-            raise _Failed(failure_of(error, endpoint, self._waiting.clock.now())) from error
+            failure = failure_of(error, endpoint, self._waiting.clock.now())
+            if isinstance(failure, WholeReply):
+                message = self._read_whole(failure)
+                for event in events_of(message)[:-1]:
+                    yield event
+            elif is_malformed_call(failure.message):
+                message = AssistantMessage(stop="malformed")
+            else:
+                raise failure from error
         yield TurnEnd(_named(message, endpoint))
 
+    def _read_whole(self, reply: WholeReply) -> AssistantMessage:
+        """The message of a reply that came as JSON; of a list, each entry is a chunk of the stream.
 
-class _Failed(Exception):
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(str(failure.error))
-        self.failure = failure
+        Raises:
+            WholeReply: it is none.
+        """
+        dialect, body = self._wire.dialect, reply.body
+        try:
+            if not isinstance(body, list):
+                return dialect.decode_message(body, self._tools)
+            reader = dialect.stream(self._tools)
+            for chunk in cast("list[Any]", body):
+                reader.feed(chunk)
+            return reader.finish()
+        except ModelError:
+            raise reply from None
 
 
 def _is_empty(message: AssistantMessage) -> bool:
@@ -153,6 +195,10 @@ def _is_empty(message: AssistantMessage) -> bool:
 
 
 def _named(message: AssistantMessage, endpoint: Endpoint) -> AssistantMessage:
+    """The message with the model's name, its items with the server that wants them back."""
+    if any(isinstance(part, Opaque) for part in message.content):
+        stamped = [replace(p, origin=endpoint.host) if isinstance(p, Opaque) else p for p in message.content]
+        message = replace(message, content=tuple(stamped))
     return message if message.model else replace(message, model=endpoint.model)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pegboard.core.errors import ModelError
 from pegboard.core.secrets.clip import clip
-from pegboard.models.retry import Failure, asked_wait_s
+from pegboard.models.retry import asked_wait_s
 
 SHOWN_CHARACTERS: Final = 600
 """Of a provider's own words at most this many are shown."""
@@ -36,6 +36,14 @@ _TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 """How providers and local servers say that a request is larger than the model's window."""
+_TOKENS: Final = re.compile(r"(?<![\w.,#-])(?<!\+ )(\d{1,3}(?:[,_']\d{3})+|\d{3,9})(?![\w.-]*[\w-])")
+"""Numbers that may be counts of tokens: not those of a model's name or a date, nor what is added to one."""
+_MALFORMED: Final = re.compile(
+    r"tool_use_failed|failed to call a function|malformed (?:function|tool)[ _]?call|"
+    r"(?:error|fail\w*|unable|could not)\W.{0,30}pars\w+ (?:the |a )?(?:tool|function)[ _]?call",
+    re.IGNORECASE,
+)
+"""How servers say that the model wrote a call which they could not read."""
 _RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
 
@@ -105,7 +113,15 @@ def endpoint_of(
     )
 
 
-def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
+class WholeReply(ModelError):
+    """A server answered a request for a stream with JSON. `body` may be the whole reply; if not, this is the error."""
+
+    def __init__(self, message: str, body: Any, *, hint: str, too_long: bool) -> None:
+        super().__init__(message, hint=hint, retryable=True, too_long=too_long)
+        self.body = body
+
+
+def failure_of(error: Exception, endpoint: Endpoint, now: float) -> ModelError:
     """What an SDK's or transport's exception means.
 
     Args:
@@ -113,6 +129,9 @@ def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
         endpoint: where the request went.
         now: seconds since the epoch, for a Retry-After date.
     """
+    known = next((e for e in _chain(error) if isinstance(e, ModelError)), None)
+    if known is not None:
+        return known
     status = _status(error)
     if status is not None:
         response = getattr(error, "response", None)
@@ -122,12 +141,10 @@ def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
         )
         if asked is None:
             asked = _asked_in_body(error)
-        return Failure(_by_status(status, _words(error, endpoint), endpoint, asked), asked)
+        return _by_status(status, _words(error, endpoint), endpoint, asked)
     names = [type(e).__name__ for e in _chain(error)]
     if any("Timeout" in name for name in names):
-        return Failure(
-            ModelError(f"{endpoint.host} did not answer in time", hint="Try again later.", retryable=True)
-        )
+        return ModelError(f"{endpoint.host} did not answer in time", hint="Try again later.", retryable=True)
     if any(
         name in ("ConnectError", "ConnectionRefusedError", "ClientConnectorError", "gaierror")
         for name in names
@@ -143,25 +160,26 @@ def failure_of(error: Exception, endpoint: Endpoint, now: float) -> Failure:
             if endpoint.is_local
             else "Check the network and the address."
         )
-        return Failure(
-            ModelError(
-                f"cannot connect to {endpoint.host}: {_last_words(error)}",
-                hint=hint,
-                # A server of this machine that is not there will not be there in a second.
-                retryable=not (endpoint.is_local and refused),
-            )
+        return ModelError(
+            f"cannot connect to {endpoint.host}: {_last_words(error)}",
+            hint=hint,
+            # A server of this machine that is not there will not be there in a second.
+            retryable=not (endpoint.is_local and refused),
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return Failure(ModelError(f"{endpoint.host} sent a stream that is no JSON: {error}", retryable=True))
+        return ModelError(f"{endpoint.host} sent a stream that is no JSON: {error}", retryable=True)
     body = getattr(error, "body", None)
     if isinstance(body, Mapping):
         # An error event inside a stream has no status.
         words = _words(error, endpoint)
         long = is_too_long(words)
-        return Failure(ModelError(f"{endpoint.host} broke off: {words}", retryable=not long, too_long=long))
-    return Failure(
-        ModelError(f"the answer of {endpoint.host} broke off: {_last_words(error)}", retryable=True)
-    )
+        return ModelError(
+            f"{endpoint.host} broke off: {words}",
+            retryable=not long,
+            too_long=long,
+            figures=token_figures(words) if long else None,
+        )
+    return ModelError(f"the answer of {endpoint.host} broke off: {_last_words(error)}", retryable=True)
 
 
 def is_torn(error: Exception) -> bool:
@@ -170,11 +188,12 @@ def is_torn(error: Exception) -> bool:
 
 
 def no_stream(text: str, endpoint: Endpoint) -> ModelError:
-    """What it means that a page or a JSON object came where a stream was asked for."""
+    """What it means that a page or JSON came where a stream was asked for."""
     try:
-        body: object = json.loads(text)
+        whole: object = json.loads(text)
     except (ValueError, RecursionError):
-        body = text
+        whole = text
+    body = whole
     if isinstance(body, list) and body:
         body = cast("list[object]", body)[0]
     words = _said(body, endpoint)
@@ -182,10 +201,10 @@ def no_stream(text: str, endpoint: Endpoint) -> ModelError:
     code: object = cast("Mapping[str, object]", error).get("code") if isinstance(error, Mapping) else None
     if isinstance(code, int) and 400 <= code < 600:
         return _by_status(code, words, endpoint, None)
-    return ModelError(
+    return WholeReply(
         f"{endpoint.host} answered without a stream: {words or _shown(clip(text, 0, 200), endpoint)}",
+        whole,
         hint="Is this address the model's server, and nothing in between that answers in its place?",
-        retryable=True,
         too_long=is_too_long(words),
     )
 
@@ -193,6 +212,17 @@ def no_stream(text: str, endpoint: Endpoint) -> ModelError:
 def is_too_long(words: str) -> bool:
     """Whether these are words of a provider or server for a request that is larger than the model's window."""
     return _TOO_LONG.search(words) is not None
+
+
+def is_malformed_call(words: str) -> bool:
+    """Whether a server says that the model wrote a call which it could not read."""
+    return _MALFORMED.search(words) is not None
+
+
+def token_figures(words: str) -> tuple[int, int] | None:
+    """What the model takes (a tenth less, to be safe) and what it was sent, where a provider's words name both."""
+    first = [int(re.sub(r"\D", "", n)) for n in _TOKENS.findall(words)][:2]
+    return (min(first) * 9 // 10, max(first)) if len(set(first)) == 2 else None
 
 
 def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None) -> ModelError:
@@ -220,6 +250,7 @@ def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None)
             hint="The conversation is too long for this model; compact it or take a model with a larger window.",
             status=status,
             too_long=True,
+            figures=token_figures(words),
         )
     if status < 400:
         return ModelError(
@@ -230,7 +261,7 @@ def _by_status(status: int, words: str, endpoint: Endpoint, asked: float | None)
     retryable = status in _RETRIED or status >= 500
     wait = f" It asks to wait {asked:g} s." if asked is not None else ""
     hint = "Try again later." + wait if retryable else ""
-    return ModelError(f"{where}: {words}", hint=hint, retryable=retryable, status=status)
+    return ModelError(f"{where}: {words}", hint=hint, retryable=retryable, status=status, wait_s=asked)
 
 
 def _status(error: Exception) -> int | None:
@@ -261,6 +292,12 @@ def _said(value: Any, endpoint: Endpoint) -> str:
     while isinstance(value, Mapping):
         body = cast("Mapping[str, Any]", value)
         kind = body.get("code") or body.get("type") or body.get("status")
+        match body:
+            case {"message": str(message), "metadata": {"raw": str(raw)}}:
+                # A router in between: what the provider behind it said.
+                return _shown(f"{message}: {raw}", endpoint)
+            case _:
+                pass
         inner = body.get("error") or body.get("message") or body.get("detail")
         if isinstance(inner, str):
             named = (

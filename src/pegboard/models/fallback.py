@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Message
-from pegboard.ports.model import Conversation, Model, ModelEvent, TurnEnd
+from pegboard.ports.model import AskedAgain, Conversation, Model, ModelEvent, TurnEnd
 
 ToolsFor: TypeAlias = Callable[[str, Toolkit], Toolkit]
 """Which of a kit's tools a model of this name may have."""
@@ -87,7 +87,7 @@ class FallbackConversation:
             begun = False
             try:
                 async for event in talk.reply(allow_tools=allow_tools):
-                    begun = True
+                    begun = not isinstance(event, AskedAgain)
                     self._current = place
                     # Which of the models it was, as `--model` names it: tools and prices hang on that.
                     yield TurnEnd(replace(event.message, model=name)) if isinstance(event, TurnEnd) else event

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.gemini import Gemini
+from pegboard.dialects.protocol import ToolkitView
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
 from pegboard.models.remote import RemoteModel, sdk
@@ -96,15 +96,18 @@ class _Wire:
                 "responseMimeType": "application/json",
                 "responseJsonSchema": dict(output_schema),
             }
-        # The SDK's own objects of the messages so far: each is made once.
+        # The SDK's own objects of a list's messages so far: each is made once.
         self._contents: list[Any] = []
+        self._messages: list[dict[str, Any]] | None = None
         self.endpoint = model.endpoint
         self.dialect = model.dialect
 
     async def send(
-        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+        self, messages: list[dict[str, Any]], *, tools: ToolkitView, allow_tools: bool
     ) -> AsyncGenerator[dict[str, Any], None]:
         types = sdk("google.genai.types", "gemini")
+        if self._messages is not messages:
+            self._messages, self._contents = messages, []
         for message in messages[len(self._contents) :]:
             self._contents.append(_typed(types.Content, message))
         config = dict(self._config)

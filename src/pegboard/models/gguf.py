@@ -199,5 +199,5 @@ async def ask(model: OpenAIModel, *, messages: list[dict[str, Any]], **fields: A
     try:
         reply = await model.client.chat.completions.create(**request)
     except Exception as error:
-        raise failure_of(error, model.endpoint, SystemClock().now()).error from error
+        raise failure_of(error, model.endpoint, SystemClock().now()) from error
     return model.dialect.decode_message(reply.to_dict(warnings=False))

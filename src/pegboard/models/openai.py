@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_chat import OpenAIChat
+from pegboard.dialects.protocol import ToolkitView
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import Endpoint, endpoint_of
 from pegboard.models.remote import RemoteModel, sdk
@@ -27,7 +27,6 @@ class OpenAIModel(RemoteModel):
             origin is never sent here. None sends a placeholder.
         base_url: where the API begins, `https://api.openai.com/v1` by default.
         strict: send tools with `strict: true` where their schema allows.
-        thinking_field: see OpenAIChat.
         options: further request fields (`temperature`, `max_completion_tokens` …).
         timeout_s: seconds without a byte after which a request has failed.
         waiting: retry policy, clock and sleep.
@@ -43,12 +42,11 @@ class OpenAIModel(RemoteModel):
         api_key: str | None = None,
         base_url: str | None = None,
         strict: bool = False,
-        thinking_field: str | None = None,
         options: Mapping[str, Any] | None = None,
         timeout_s: float = 600.0,
         waiting: RetryTiming | None = None,
     ) -> None:
-        self.dialect = OpenAIChat(strict=strict, thinking_field=thinking_field)
+        self.dialect = OpenAIChat(strict=strict)
         super().__init__(
             endpoint=endpoint_of("openai", model, api_key, base_url, own=OPENAI_URL, variable=KEY_VARIABLE),
             base_url=base_url,
@@ -123,7 +121,7 @@ class _ChatWire:
         self.dialect = model.dialect
 
     async def send(
-        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+        self, messages: list[dict[str, Any]], *, tools: ToolkitView, allow_tools: bool
     ) -> AsyncGenerator[dict[str, Any], None]:
         request = self._model.request(
             [*self._head, *messages], self.dialect.render_tools(tools), allow_tools=allow_tools

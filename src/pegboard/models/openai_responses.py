@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from pegboard.core.errors import ModelError
-from pegboard.core.toolkit import Toolkit
 from pegboard.dialects.openai_responses import PASSING, OpenAIResponses
+from pegboard.dialects.protocol import ToolkitView
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
 from pegboard.models.openai import KEY_VARIABLE, OPENAI_URL, make_client
@@ -74,7 +74,7 @@ class _Wire:
         self.dialect = model.dialect
 
     async def send(
-        self, messages: list[dict[str, Any]], *, tools: Toolkit, allow_tools: bool
+        self, messages: list[dict[str, Any]], *, tools: ToolkitView, allow_tools: bool
     ) -> AsyncGenerator[dict[str, Any], None]:
         # The list is given as it is: the SDK only reads it.
         request: dict[str, Any] = {

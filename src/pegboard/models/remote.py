@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
+from pegboard.models.adaptation import Adaptation
 from pegboard.models.conversation import ProviderConversation, RetryTiming, Wire
 from pegboard.models.failures import Endpoint
 
@@ -94,6 +95,7 @@ class RemoteModel:
         self._opens = opens
         self._client = LoopClient(make, close)
         self._waiting = waiting or RetryTiming()
+        self._adaptation = Adaptation(endpoint.host)
 
     @property
     def name(self) -> str:
@@ -109,7 +111,8 @@ class RemoteModel:
         self, *, instructions: str, tools: Toolkit, output_schema: Mapping[str, Any] | None = None
     ) -> ProviderConversation:
         """Open a conversation; no request is made yet."""
-        return ProviderConversation(self._opens(instructions, output_schema), tools, self._waiting)
+        wire = self._opens(instructions, output_schema)
+        return ProviderConversation(wire, tools, self._waiting, self._adaptation)
 
     async def aclose(self) -> None:
         """Close the connections."""

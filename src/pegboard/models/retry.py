@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from pegboard.core.errors import ModelError
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
@@ -38,14 +36,6 @@ class Retry:
         if asked_s is not None:
             return asked_s if asked_s <= self.most_s else None
         return min(self.most_s, self.first_s * 2 ** (attempt - 1)) * (0.5 + spread / 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A failed request: the error, and the seconds that the provider asked to wait."""
-
-    error: ModelError
-    asked_s: float | None = None
 
 
 def asked_wait_s(headers: Mapping[str, str], now: float) -> float | None:

@@ -17,7 +17,7 @@ from pegboard.ports.model import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 
 _TURN_KEYS: Final = frozenset({"text", "thinking", "calls", "stop", "usage", "error"})
 _CALL_KEYS: Final = frozenset({"id", "name", "arguments"})
-_STOPS: Final = ("end", "tools", "length", "refusal", "filtered", "error")
+_STOPS: Final = ("end", "tools", "length", "pause", "refusal", "filtered", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ from pegboard.models.failures import Endpoint, no_stream
 _BOM: Final = b"\xef\xbb\xbf"
 _OTHER: Final = (b"<", b"{", b"[")
 """How a page, or JSON without a stream, begins; no line of an event stream does (WHATWG HTML §9.2.5)."""
-_READ: Final = 65_536
+_WHOLE: Final = 16 * 1024 * 1024
+"""Of a reply without a stream at most so many bytes are read."""
 _WITHOUT_DATA: Final = (b":", b"retry:", b"id:")
 
 Hook = Callable[[Any], Awaitable[None]]
@@ -33,8 +34,13 @@ def watched(endpoint: Endpoint, *, named: bool = True) -> dict[str, list[Hook]]:
 
     async def hook(response: Any) -> None:
         plain = response.headers.get("content-encoding", "identity").strip().lower() in ("", "identity")
-        if plain and 200 <= response.status_code < 300 and _is_stream(response.request):
+        if not (200 <= response.status_code < 300 and _is_stream(response.request)):
+            return
+        if plain:
             response.stream = _checked(response.stream, endpoint, _Lines(passed_over))
+        elif "json" in response.headers.get("content-type", ""):
+            await response.aread()
+            raise no_stream(response.text, endpoint)
 
     return {"response": [hook]}
 
@@ -108,7 +114,7 @@ def _checked(stream: Any, endpoint: Endpoint, lines: _Lines) -> Any:
                 if not start:
                     continue
                 if start.startswith(_OTHER):
-                    if len(begun) < _READ:
+                    if len(begun) < _WHOLE:
                         continue
                     break
                 first = False
@@ -116,7 +122,7 @@ def _checked(stream: Any, endpoint: Endpoint, lines: _Lines) -> Any:
                     yield kept
             yield lines.rest()
             if first and begun.lstrip().startswith(_OTHER):
-                raise no_stream(begun[:_READ].decode("utf-8", "replace"), endpoint)
+                raise no_stream(begun.decode("utf-8", "replace"), endpoint)
 
         async def aclose(self) -> None:
             await stream.aclose()

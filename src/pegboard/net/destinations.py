@@ -7,8 +7,20 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
+from typing import Final
+
+from pegboard.core.hosts import ascii_host
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+WEB_PORTS: Final = (80, 443)
+"""What a grant of a host covers that names no port."""
+
+
+OPENED_BY_OWNER: Final = (
+    "if that is intended, the owner can open it with [network] allow_hosts or allow_cidrs"
+)
+"""What to do about an address that is not public: no grant opens it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +33,7 @@ class Destination:
         reason: why not, or the address that it went to.
         at: seconds since the epoch.
         secrets: names of the secrets that were put in.
+        hint: what would open it, empty where it was let through.
     """
 
     host: str
@@ -29,6 +42,21 @@ class Destination:
     reason: str
     at: float
     secrets: tuple[str, ...] = ()
+    hint: str = ""
+
+    @property
+    def name(self) -> str:
+        """How effects and grants name it: `host`, with its port unless that is one of the web's."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port in WEB_PORTS else f"{host}:{self.port}"
+
+
+def admits(rules: Sequence[tuple[str, int | None]], host: str, port: int) -> bool:
+    """Whether one of some split rules names the host and the port; a rule without a port means the web's."""
+    return any(
+        matches(host, rule) and (port in WEB_PORTS if wanted is None else port == wanted)
+        for rule, wanted in rules
+    )
 
 
 def matches(host: str, pattern: str) -> bool:
@@ -45,14 +73,18 @@ def matches(host: str, pattern: str) -> bool:
 
 
 def split_rule(rule: str) -> tuple[str, int | None]:
-    """`host`, `host:443`, `[::1]:443` as host and port; None = any port."""
+    """`host`, `host:443`, `[::1]:443` as host and port; None where it names no port.
+
+    Raises:
+        ValueError: the host is no valid international name.
+    """
     if rule.startswith("["):
         host, _, rest = rule[1:].partition("]")
         return host, int(rest[1:]) if rest.startswith(":") and rest[1:].isdigit() else None
     host, colon, port = rule.rpartition(":")
     if colon and port.isdigit() and ":" not in host:
-        return host, int(port)
-    return rule, None
+        return ascii_host(host), int(port)
+    return ascii_host(rule), None
 
 
 async def resolve_here(host: str, port: int) -> Sequence[str]:

@@ -19,13 +19,23 @@ import ssl
 import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pegboard.core.secrets.handles import Substitution
 from pegboard.net.addresses import classify
-from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule, within
+from pegboard.net.destinations import (
+    OPENED_BY_OWNER,
+    Destination,
+    Resolve,
+    admits,
+    matches,
+    resolve_here,
+    split_rule,
+    within,
+)
 from pegboard.net.substitution import ByteSubstituter, inward, outward, substitute_head
 
 _HEAD_LIMIT: Final = 65_536
@@ -63,7 +73,8 @@ class EgressProxy:
     """One proxy for one command, or for a browser.
 
     Args:
-        hosts: rules, `host`, `*.suffix`, each with an optional `:port`.
+        hosts: rules, `host`, `*.suffix`, each with an optional `:port`; without one, ports 80 and 443.
+            None = every host and port that `refuse` does not refuse.
         allow_private: rules for which an address that is not public is fine too.
         allow_cidrs: networks whose addresses are fine though they are not public.
         resolve: how names become addresses.
@@ -77,7 +88,7 @@ class EgressProxy:
 
     def __init__(
         self,
-        hosts: Sequence[str],
+        hosts: Sequence[str] | None,
         *,
         allow_private: Sequence[str] = (),
         allow_cidrs: Sequence[str] = (),
@@ -91,7 +102,7 @@ class EgressProxy:
     ) -> None:
         self._swaps = [(swap, [split_rule(rule) for rule in swap.hosts]) for swap in substitutions]
         self._tls = tls or ssl.create_default_context
-        self._rules = [split_rule(rule) for rule in hosts]
+        self._rules = None if hosts is None else [split_rule(rule) for rule in hosts]
         self._private = [split_rule(rule) for rule in allow_private]
         self._cidrs = tuple(allow_cidrs)
         self._resolve = resolve
@@ -123,10 +134,9 @@ class EgressProxy:
 
     def refusals(self) -> list[str]:
         """One sentence for each refused destination."""
-        seen = dict.fromkeys((d.host, d.port, d.reason) for d in self.destinations if not d.allowed)
+        seen = dict.fromkeys((d.host, d.port, d.reason, d.hint) for d in self.destinations if not d.allowed)
         return [
-            f"connection to {host}:{port} was refused: {reason}. To allow it, call with hosts=[{host!r}]."
-            for host, port, reason in seen
+            f"connection to {host}:{port} was refused: {reason}; {hint}" for host, port, reason, hint in seen
         ] + [
             f"secret://{name} was not put in for {host}:{port}: an encrypted tunnel cannot be looked into. Write "
             f"http://{host}/… in the command; it leaves this machine as https."
@@ -291,8 +301,10 @@ class EgressProxy:
         host = host.rstrip(".").lower()
         if self._most_attempts is not None and len(self.destinations) >= self._most_attempts:
             raise DestinationDenied(f"the command has tried {self._most_attempts:,} connections")
-        if not any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._rules):
-            raise self._refused(host, port, "this host is not allowed")
+        if self._rules is not None and not admits(self._rules, host, port):
+            named = any(matches(host, rule) for rule, _ in self._rules)
+            why = f"port {port} of this host is not allowed" if named else "this host is not allowed"
+            raise self._refused(host, port, why, "ask for it with hosts=[{!r}]")
         if self._refuse is not None and (reason := self._refuse(host, port)):
             raise self._refused(host, port, reason)
         private = self._is_private(host, port)
@@ -302,7 +314,9 @@ class EgressProxy:
             for address in addresses:
                 reason = None if private or within(address, self._cidrs) else classify(address)
                 if reason is not None:
-                    raise self._refused(host, port, f"its address {address} is not public ({reason})")
+                    raise self._refused(
+                        host, port, f"its address {address} is not public ({reason})", OPENED_BY_OWNER
+                    )
             problem: OSError | None = None
             for address in addresses:
                 try:
@@ -323,19 +337,23 @@ class EgressProxy:
             return [str(ip_address(host))]
         return await self._resolve(host, port)
 
-    def _refused(self, host: str, port: int, reason: str) -> DestinationDenied:
-        self._log(host, port, False, reason)
-        return DestinationDenied(reason)
+    def _refused(self, host: str, port: int, reason: str, hint: str = "") -> DestinationDenied:
+        seen = self._log(host, port, False, reason, hint=hint)
+        return DestinationDenied(f"{reason}; {seen.hint}" if hint else reason)
 
-    def _log(self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = ()) -> None:
+    def _log(
+        self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = (), hint: str = ""
+    ) -> Destination:
         seen = Destination(
             host=host, port=port, allowed=allowed, reason=reason, at=time.time(), secrets=secrets
         )
+        seen = replace(seen, hint=hint.format(seen.name))
         self.destinations.append(seen)
         if self._most_attempts is None:
             del self.destinations[:-_KEPT]
         if self._on_destination is not None:
             self._on_destination(seen)
+        return seen
 
 
 async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:

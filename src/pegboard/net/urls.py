@@ -12,8 +12,9 @@ from typing import Final, cast
 from urllib.parse import quote
 
 from pegboard.core.errors import BuildError, check_sequence, format_value
+from pegboard.core.hosts import ascii_host
 from pegboard.net.addresses import classify
-from pegboard.net.destinations import within
+from pegboard.net.destinations import OPENED_BY_OWNER, within
 from pegboard.net.names import local_name
 
 Resolve = Callable[[str], Sequence[str]]
@@ -97,7 +98,7 @@ def judge_url(
     except ValueError:
         reason = "" if opened else local_name(host)
         if reason:
-            return _refused(parsed, reason)
+            return _refused(parsed, f"{reason}; {OPENED_BY_OWNER}")
         try:
             addresses = [
                 str(a) for a in check_sequence(resolve(host), "judge_url", "addresses from resolve(host)")
@@ -114,8 +115,7 @@ def judge_url(
         if reason is not None:
             return _refused(
                 parsed,
-                f"{host} leads to {address}, which is not public: {reason}. If this is intended, the owner can open the "
-                "host with allow or the network with allow_cidrs",
+                f"{_leads(host, address)} not public: {reason}; {OPENED_BY_OWNER}",
             )
     return Verdict(
         allowed=True, scheme=scheme, host=host, port=port, addresses=tuple(addresses), target=target
@@ -129,6 +129,10 @@ def host_of(url: str) -> str:
         return ""
     named = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
     return named if parsed.port == _PORTS[parsed.scheme] else f"{named}:{parsed.port}"
+
+
+def _leads(host: str, address: str) -> str:
+    return f"{host} is" if host == address else f"{host} leads to {address}, which is"
 
 
 def _refused(parsed: Verdict, reason: str) -> Verdict:
@@ -186,14 +190,10 @@ def _domain(host: str) -> str:
     """IDNA and NFKC before anything is judged: other spellings of a name are the name."""
     if not host:
         raise ValueError("the URL has no host")
-    text = unicodedata.normalize("NFKC", _DOTS.sub(".", host)).lower()
+    text = unicodedata.normalize("NFKC", _DOTS.sub(".", host))
     if "\u00ad" in text or _FORBIDDEN.search(text):
         raise ValueError(f"{host!r} is not a host name")
-    if not text.isascii():
-        try:
-            text = text.encode("idna").decode("ascii")
-        except UnicodeError:
-            raise ValueError(f"{host!r} is not a host name") from None
+    text = ascii_host(text)
     text = text.removesuffix(".")
     if not text or any(not label or len(label) > 63 for label in text.split(".")) or len(text) > 253:
         raise ValueError(f"{host!r} is not a host name")

@@ -41,7 +41,14 @@ class TurnEnd:
     message: AssistantMessage
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | TurnEnd
+@dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """The request was made once more: what came of this turn before is void. `why` is for people."""
+
+    why: str
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | AskedAgain | TurnEnd
 
 
 class Conversation(Protocol):
@@ -52,7 +59,7 @@ class Conversation(Protocol):
         ...
 
     def reply(self, *, allow_tools: bool = True) -> AsyncIterator[ModelEvent]:
-        """Ask for the next turn: deltas, then exactly one Replied.
+        """Ask for the next turn: deltas, then exactly one TurnEnd.
 
         Raises:
             ModelError: the model could not be reached or its answer could not be read;

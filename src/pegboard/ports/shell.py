@@ -39,6 +39,7 @@ class ExecRequest:
         stdin: bytes given to standard input, then end of file; None = /dev/null.
         hosts: hosts reachable through the egress proxy.
         read_only: no snapshot is needed.
+        approved: workspace paths whose change was authorised with the command; protected ones are open to it.
         max_output_bytes: kept of stdout and stderr each, half head and half tail.
     """
 
@@ -49,6 +50,7 @@ class ExecRequest:
     stdin: bytes | None = None
     hosts: tuple[str, ...] = ()
     read_only: bool = False
+    approved: tuple[str, ...] = ()
     max_output_bytes: int = 1_000_000
 
 
@@ -65,6 +67,7 @@ class ExecOutcome:
         changes: what it changed in the workspace, empty where not captured.
         notes: what the sandbox has to say (refused connections, quarantined files, not undoable).
         backend: bubblewrap, docker, podman or none.
+        reached: where it connected to, each `host` or `host:port`; None where nobody watched.
     """
 
     exit_code: int
@@ -76,6 +79,7 @@ class ExecOutcome:
     changes: ChangeSet = NO_CHANGES
     notes: tuple[str, ...] = ()
     backend: str = "none"
+    reached: tuple[str, ...] | None = None
 
 
 class Shell(Protocol):

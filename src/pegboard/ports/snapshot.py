@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pegboard.core.effects import NO_CHANGES, ChangeSet
+from pegboard.core.effects import NO_CHANGES, Change, ChangeSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,10 @@ class Snapshot(Protocol):
 
     async def changes(self) -> SnapshotChanges:
         """The differences between then and now; to be called once."""
+        ...
+
+    async def made_since(self) -> tuple[Change, ...]:
+        """The files that were not there then; nothing is journalled."""
         ...
 
 

@@ -99,6 +99,14 @@ class SearchAnswer:
 class WebSearch(Protocol):
     """Searches the web."""
 
+    def hosts(self) -> Sequence[str]:
+        """The hosts that a search may be sent to, in the order in which they would be asked.
+
+        Raises:
+            Unavailable: see `search`.
+        """
+        ...
+
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Search.
 

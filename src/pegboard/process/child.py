@@ -25,8 +25,10 @@ from pegboard.process.output import HeadTailBuffer
 _READ: Final = 1 << 16
 _READS_A_TURN: Final = 16
 _REAP_WITHIN_S: Final = 5.0
-# Nothing tells that a process group has become empty, so it is looked at.
+# Nothing tells that a process group has become empty, or that a process was stopped, so it is looked at.
 _LOOK_S: Final = 0.005
+_LOOK_STOPPED_S: Final = 0.5
+_STOPPED: Final = frozenset(128 + s for s in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 
 _SESSION: Final = secrets.token_hex(6)
 
@@ -74,6 +76,7 @@ class Child:
         self._pumps: list[_Pump] = []
         self._stdin: _Feeder | None = None
         self._pidfd = -1
+        self._terminal = False
         self.pid = process.pid
         self.mark = mark
         self.on_output: Callable[[], None] | None = None
@@ -106,6 +109,7 @@ class Child:
             if terminal is not None:
                 process = await spawn(replace(what, env=env, stdout=what.stdin, stderr=what.stdin))
                 child = cls(process, mark)
+                child._terminal = True
                 child._watch()
                 child._pump(terminal, streams.stdout)
                 child._stdin = _Feeder(child._loop, os.dup(terminal))
@@ -147,8 +151,24 @@ class Child:
         return child
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the command has ended; False when `timeout_s` seconds passed first."""
-        return await _within(self.finished, timeout_s)
+        """Wait until the command has ended; False when `timeout_s` seconds passed first.
+
+        One that was stopped (SIGSTOP) outside a terminal counts as ended, with 128 + the signal.
+        """
+        deadline = None if timeout_s is None else self._loop.time() + timeout_s
+        while True:
+            left = _LOOK_STOPPED_S if deadline is None else deadline - self._loop.time()
+            if await _within(self.finished, max(0.0, min(left, _LOOK_STOPPED_S))):
+                return True
+            if deadline is not None and left <= _LOOK_STOPPED_S:
+                return False
+            if not self._terminal and _stat(str(self.pid))[:1] == [b"T"]:
+                self.exit_code = 128 + signal.SIGSTOP
+                self.finished.set()
+
+    async def is_stopped(self, within_s: float) -> bool:
+        """Whether its status says that it was stopped, and it is still there after `within_s` seconds."""
+        return self.exit_code in _STOPPED and await self.still_lingers(within_s)
 
     async def wait_drained(self, timeout_s: float | None = None) -> bool:
         """Wait until nobody holds the output open; False when `timeout_s` seconds passed first."""

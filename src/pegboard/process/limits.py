@@ -52,6 +52,7 @@ class ResourceLimits:
 
 
 ROOT: Final = Path("/sys/fs/cgroup")
+OWN: Final = Path("/proc/self/cgroup")
 _KEPT: Final = 4
 
 
@@ -116,9 +117,15 @@ class CgroupPool:
         self._lock = threading.Lock()
 
     @classmethod
-    def detect(cls, limits: ResourceLimits, root: Path = ROOT) -> CgroupPool | None:
-        """A pool that has really made one group, or None."""
-        for parents, unified in _candidates(root):
+    def detect(cls, limits: ResourceLimits, root: Path = ROOT, own: Path = OWN) -> CgroupPool | None:
+        """A pool that has really made one group, or None.
+
+        Args:
+            limits: what every group enforces.
+            root: where control groups are mounted.
+            own: names the groups that this process is in (cgroups(7)).
+        """
+        for parents, unified in _candidates(root, own):
             pool = cls(parents, limits, unified=unified)
             with contextlib.suppress(OSError):
                 pool._sweep()
@@ -195,10 +202,10 @@ class CgroupPool:
                         folder.rmdir()
 
 
-def _candidates(root: Path) -> list[tuple[tuple[Path, ...], bool]]:
-    """Where groups could be made: our own group in each hierarchy that limits what we limit."""
+def _candidates(root: Path, own: Path) -> list[tuple[tuple[Path, ...], bool]]:
+    """Where groups could be made: in each hierarchy that limits what we limit, at or above our own group."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = own.read_text().splitlines()
     except OSError:
         return []
     out: list[tuple[tuple[Path, ...], bool]] = []
@@ -206,11 +213,11 @@ def _candidates(root: Path) -> list[tuple[tuple[Path, ...], bool]]:
     for line in lines:
         _, names, path = line.split(":", 2)
         if not names:
-            # Processes cannot live beside groups that have controllers: use a sibling of ours.
             ours = root / path.lstrip("/")
-            for parent in (ours.parent, ours):
-                if _controls(parent):
-                    out.append(((parent,), True))
+            # Processes cannot live beside groups that have controllers: siblings of ours come first, then
+            # those of the groups above it, as far as they were delegated to us.
+            above = [parent for parent in ours.parents if parent == root or root in parent.parents]
+            out += [((parent,), True) for parent in (*above, ours) if _controls(parent)]
         for name in names.split(","):
             if name in ("memory", "pids"):
                 old.append(root / name / path.lstrip("/"))
@@ -220,11 +227,17 @@ def _candidates(root: Path) -> list[tuple[tuple[Path, ...], bool]]:
 
 
 def _controls(folder: Path) -> bool:
+    """Whether groups in a folder can be limited; an ordinary user's own folder is made so where it can be."""
+    wanted = {"memory", "pids"}
     try:
-        enabled = (folder / "cgroup.subtree_control").read_text().split()
+        if not os.access(folder, os.W_OK):
+            return False
+        control = folder / "cgroup.subtree_control"
+        if not wanted <= set(control.read_text().split()) and folder.stat().st_uid == os.geteuid() != 0:
+            control.write_text("+memory +pids")
+        return wanted <= set(control.read_text().split())
     except OSError:
         return False
-    return {"memory", "pids"} <= set(enabled) and os.access(folder, os.W_OK)
 
 
 def _remove(group: Cgroup) -> None:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
-from pegboard.core.call.call import Turn
 from pegboard.core.call.pipeline import CallStep, Executor
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
@@ -81,11 +80,11 @@ class CompletionCheck:
         """What earlier turns of a cut answer said; the answer is the whole of it."""
 
     def check(self, message: AssistantMessage) -> RunEnd | str:
-        """The end, or the note that asks the model for another turn."""
+        """The end, or the note that asks the model for another turn; an empty note where the turn just goes on."""
         ended = self._judge(message)
         if isinstance(ended, str):
-            self._nudges += 1
-            self.begun = self.begun + message.text if message.stop == "length" else ""
+            self._nudges += bool(ended)
+            self.begun = self.begun + message.text if message.stop in ("length", "pause") else ""
         return ended
 
     def read(self, text: str) -> Any:
@@ -103,6 +102,8 @@ class CompletionCheck:
             return RunEnd(status, text or "The model declined to answer.", f"stop: {message.stop}")
         if message.stop == "error":
             return RunEnd("failed", text, "the model ended its turn with an error")
+        if message.stop == "pause" and message.content:
+            return ""
         if again and message.stop == "length":
             return CUT_NOTE
         if message.stop == "malformed":
@@ -299,7 +300,6 @@ class Loop:
         while True:
             while state.inbox:
                 self._add_user_message(conversation, state.inbox.pop(0))
-                state.asked = Turn()
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:
@@ -329,6 +329,8 @@ class Loop:
                     return RunEnd("suspended", message.text)
                 conversation.append(ResultsMessage(for_model(results, state.mark, message.calls)))
                 ending.begun = ""
+                if why := repeats.no_progress(results):
+                    return RunEnd("failed", last_text, why)
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
                     self._add_user_message(conversation, UserMessage.of(warning), by="runtime")
@@ -336,7 +338,8 @@ class Loop:
                 ended = ending.check(message)
                 if isinstance(ended, RunEnd):
                     return ended
-                self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
+                if ended:
+                    self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
 
     # -- calls --------------------------------------------------------------------------------
 

@@ -13,7 +13,9 @@ from pegboard.core.errors import ModelError
 from pegboard.core.events import (
     CallFinished,
     CallStarted,
+    ContextCompacted,
     ModelReplied,
+    Notice,
     PermissionRequested,
     RunFinished,
     UserSaid,
@@ -21,9 +23,11 @@ from pegboard.core.events import (
 from pegboard.core.policy.approval import Refused
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import Message
-from pegboard.ports.model import ModelEvent, TurnEnd
+from pegboard.ports.model import AskedAgain, ModelEvent, TurnEnd
 from pegboard.runtime.answers import VOID
 from pegboard.runtime.script import CALL_EVENTS, RecordEnds, ReplayLog
+from pegboard.runtime.tokens import message_tokens
+from pegboard.runtime.turns import ASKED_AGAIN
 
 
 class RecordedInbox(list[Any]):
@@ -78,18 +82,22 @@ class RecordedModel:
 
     def __init__(self, script: ReplayLog, name: str) -> None:
         self._script = script
+        self._tokens = 0
         self.name = name
 
     def converse(self, **_: Any) -> RecordedModel:
-        """The one conversation."""
+        """The one conversation, empty again."""
+        self._tokens = 0
         return self
 
     def append(self, message: Message) -> None:
         """Nothing is sent."""
+        self._tokens += message_tokens(message)
 
     async def reply(self, *, allow_tools: bool = True) -> AsyncIterator[ModelEvent]:
         """The next recorded turn, or the failure that came in its place."""
-        event = self._script.next
+        while isinstance(event := self._script.next, Notice) and ASKED_AGAIN in event.detail:
+            yield AskedAgain(event.text)
         match event:
             case ModelReplied(message):
                 yield TurnEnd(message)
@@ -105,8 +113,8 @@ class RecordedModel:
                     # What was no ModelError: told with its type, and without what had been said before.
                     raise type(name, (Exception,), {})(rest)
                 raise _Failed(event.error)
-            case _ if event.type == "context.compacted":
-                raise _Failed("context length")
+            case ContextCompacted(budget_tokens=budget):
+                raise _Failed("context length", figures=(budget, self._tokens))
             case _:
                 raise self._script.report_difference("a model turn")
 

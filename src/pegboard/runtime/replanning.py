@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.core.call.authorise import check_secrets, evaluate
+from pegboard.core.call.authorise import REFUSED_BEFORE, check_secrets, evaluate
 from pegboard.core.call.call import Call
 from pegboard.core.call.pipeline import Pipeline
 from pegboard.core.call.plan import decode, plan, situation_of
@@ -104,8 +104,8 @@ class Replanner:
 
     def on_user_message(self, event: UserSaid, session: str) -> None:
         """A person said something: addresses in it may be fetched."""
-        if self._taints is not None:
-            self._taints.endorse_text(session, text_of(event.message.content))
+        if self._taints is not None and event.by == "user":
+            self._taints.add_user_text(session, text_of(event.message.content))
 
     def on_turn(self, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> None:
         """The calls of a model turn come, with the results that the record has of them."""
@@ -226,6 +226,9 @@ class Replanner:
             decision = evaluate(call)
         seen.decision = decision
         verdict = decision.verdict
+        if recorded.rule == REFUSED_BEFORE:
+            # A person's answer, or a rule's to another call: neither hangs on this one.
+            return now
         if recorded.decision == "deny" and recorded.approver and verdict == "ask":
             # It asked then too, and a person (or nobody) said no.
             verdict = "deny"

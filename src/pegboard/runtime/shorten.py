@@ -11,7 +11,14 @@ from typing import Any, Final, TypeAlias, cast
 from pegboard.core.content import Block, Image, Text, ToolCall, describe
 from pegboard.core.result import ToolResult
 from pegboard.core.schema.numerals import Numeral, written
-from pegboard.core.transcript import AssistantMessage, Message, Opaque, ResultsMessage, UserMessage
+from pegboard.core.transcript import (
+    AssistantMessage,
+    Message,
+    Opaque,
+    ResultsMessage,
+    UserMessage,
+    replace_blocks,
+)
 
 Shortened: TypeAlias = tuple[Message, int]
 """A message, and how many of its parts were shortened."""
@@ -107,20 +114,8 @@ def shorten_user(message: UserMessage, most: int) -> Shortened:
 
 def without_images(message: Message) -> Shortened:
     """Every picture replaced by a line that names it."""
-    match message:
-        case UserMessage(content):
-            blocks, count = _without(content)
-            return (UserMessage(blocks), count) if count else (message, 0)
-        case ResultsMessage(results):
-            total = 0
-            out: list[ToolResult] = []
-            for result in results:
-                blocks, count = _without(result.content)
-                total += count
-                out.append(replace(result, content=blocks) if count else result)
-            return (ResultsMessage(tuple(out)), total) if total else (message, 0)
-        case _:
-            return message, 0
+    count = len(images_in(message))
+    return (replace_blocks(message, _named) if count else message), count
 
 
 def images_in(message: Message) -> list[int]:
@@ -134,13 +129,8 @@ def images_in(message: Message) -> list[int]:
             return []
 
 
-def _without(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], int]:
-    count = sum(isinstance(b, Image) for b in blocks)
-    if not count:
-        return blocks, 0
-    return tuple(
-        Text(f"{describe(b)[:-1]}, left out to save room]") if isinstance(b, Image) else b for b in blocks
-    ), count
+def _named(block: Block) -> Block:
+    return Text(f"{describe(block)[:-1]}, left out to save room]") if isinstance(block, Image) else block
 
 
 def _shorter_all(blocks: tuple[Block, ...], most: int, where: str) -> tuple[Block, ...]:

@@ -14,6 +14,7 @@ from pegboard.core.transcript import AssistantMessage, Message, UserMessage
 from pegboard.dialects import dialect, protocol
 from pegboard.dialects.text import TextDialect, feedback_of
 from pegboard.ports.model import (
+    AskedAgain,
     CallDelta,
     Conversation,
     Model,
@@ -111,6 +112,10 @@ class TextCallConversation:
                         yield _event(delta)
                 case TurnEnd(message):
                     last = message
+                case AskedAgain():
+                    reader = self._form.stream(self._tools if allow_tools else None)
+                    written.clear()
+                    yield event
                 case _:
                     yield event
         for delta in reader.flush():
@@ -215,7 +220,7 @@ class ToolCallFallbackConversation:
         begun = False
         try:
             async for event in self._talk.reply(allow_tools=allow_tools):
-                begun = True
+                begun = not isinstance(event, AskedAgain)
                 yield event
             return
         except ModelError as error:

@@ -4,22 +4,43 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from pegboard.core.call.call import Turn
 from pegboard.core.call.pipeline import distinct_calls
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import ModelError
-from pegboard.core.events import ContextCompacted, ModelReplied, Recorder, TextPiece, ThinkingPiece
+from pegboard.core.events import (
+    ContextCompacted,
+    ModelReplied,
+    Notice,
+    Recorder,
+    TextPiece,
+    ThinkingPiece,
+)
 from pegboard.core.result import new_seed
 from pegboard.core.transcript import AssistantMessage, Message, Usage, UserMessage
 from pegboard.models.failures import is_too_long
-from pegboard.ports.model import CallDelta, Conversation, Model, ModelEvent, TextDelta, ThinkingDelta, TurnEnd
+from pegboard.ports.model import (
+    AskedAgain,
+    CallDelta,
+    Conversation,
+    Model,
+    ModelEvent,
+    TextDelta,
+    ThinkingDelta,
+    TurnEnd,
+)
 from pegboard.runtime.budget import RunBudget
 from pegboard.runtime.compaction import ContextOverflow, Window, compact, too_many_images
 from pegboard.runtime.shorten import images_in
 from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.tokens import message_tokens
+
+ASKED_AGAIN: Final = "asked_again"
+"""Key in a Notice's detail: what streamed of this turn before it is void."""
+_SHORTER: Final = 0.98
+"""A conversation that keeps a greater share than this has not been shortened."""
 
 
 @dataclass(slots=True)
@@ -34,7 +55,7 @@ class RunState:
         pending: what the run waits for when it is suspended.
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
-        asked: what a person refused in it, until the person speaks again.
+        asked: what was refused in it.
         spent_s: seconds that it took before it was taken up again.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """
@@ -72,9 +93,9 @@ class WindowedConversation:
         self._tokens = self._estimated = 0
 
     @property
-    def tokens(self) -> int:
-        """Estimated tokens of the messages."""
-        return self._tokens
+    def estimated(self) -> int:
+        """Our own estimate of the messages' tokens."""
+        return self._estimated
 
     def append(self, message: Message) -> None:
         """Add a message."""
@@ -126,6 +147,11 @@ class WindowedConversation:
             budget_tokens=budget, before_tokens=before, after_tokens=self._tokens, dropped=done.dropped
         )
 
+    def share(self, figures: tuple[int, int] | None) -> int:
+        """What the messages may take, in estimated tokens, where a provider takes and was sent so many of its own."""
+        takes, sent = figures or (1, 2)
+        return self._estimated * takes // max(sent, 1)
+
     def start_again(self, messages: Sequence[Message], sizes: Sequence[int]) -> None:
         """Open a new conversation that holds these messages, of these sizes, and no others."""
         self._talk = self._converse()
@@ -150,20 +176,28 @@ class ModelTurns:
     async def next(
         self, conversation: WindowedConversation, state: RunState, *, allow_tools: bool = True
     ) -> ModelReplied:
-        """One model turn within the window; if the model says it was too long, once more with less."""
+        """One model turn within the window; while the model says that it was too long, once more with less."""
         if (done := conversation.fit()) is not None:
             self.recorder.record(done)
-        try:
-            return ModelReplied(await self._reply(conversation, state, allow_tools))
-        except ModelError as failure:
-            if len(conversation.messages) < 4 or not (failure.too_long or is_too_long(str(failure))):
-                raise
+        while True:
             try:
-                self.recorder.record(conversation.compact(conversation.tokens // 2))
-            except ContextOverflow as error:
-                # What the model said is what a person can act on; our estimate of it is not.
-                raise failure from error
-            return ModelReplied(await self._reply(conversation, state, allow_tools))
+                return ModelReplied(await self._reply(conversation, state, allow_tools))
+            except ModelError as failure:
+                if not (failure.too_long or is_too_long(str(failure))):
+                    raise
+                if not any(self._shorten(conversation, figures) for figures in (failure.figures, None)):
+                    # What the model said is what a person can act on; our estimate of it is not.
+                    raise
+
+    def _shorten(self, conversation: WindowedConversation, figures: tuple[int, int] | None) -> bool:
+        """Shorten to what the provider takes, or to half; whether that was more than a line."""
+        before = conversation.estimated
+        try:
+            done = conversation.compact(conversation.share(figures))
+        except ContextOverflow:
+            return False
+        self.recorder.record(done)
+        return conversation.estimated < before * _SHORTER
 
     async def _reply(
         self, conversation: WindowedConversation, state: RunState, allow_tools: bool
@@ -192,6 +226,8 @@ class ModelTurns:
                     message = replied
                 case CallDelta():
                     pass
+                case AskedAgain(why):
+                    record(Notice(text=why, detail={ASKED_AGAIN: True}))
         if message is None:
             raise ModelError(f"{self.model.name} ended its stream without an answer", retryable=True)
         if message.calls:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import DestinationTried
-from pegboard.ports.store import Record
 from pegboard.services.history import History
-from pegboard.store.chain import Fault
+from pegboard.store.chain import ROWS, Fault
 from pegboard.store.log import decode_events
-from pegboard.store.signing import check, export, fingerprint, line_of, public_of
+from pegboard.store.signing import SignedLines, check, fingerprint, line_of, public_of
+
+ANCHOR: Final = "pegboard audit anchor 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +72,40 @@ class Audit:
             raise ConfigError(f"no session {session!r}; see: pegboard runs list --json")
         return [session]
 
-    async def verify(self, session: str | None = None) -> dict[str, list[Fault]]:
-        """Every fault by session, after the history's file itself was checked."""
+    async def verify(
+        self, session: str | None = None, *, anchor: Path | None = None
+    ) -> dict[str, list[Fault]]:
+        """Every fault by session, after the history's file itself was checked; under "" those of the tables, if any.
+
+        Args:
+            session: only this one; None = all, and the tables beside them.
+            anchor: a file with what `anchor` gave earlier.
+
+        Raises:
+            ConfigError: there is no session of that key, or the file is no anchor.
+        """
+        ends = {} if anchor is None else _read_anchor(anchor)
         keys = await self.sessions(session)
         await self._history.check()
-        return {key: await self._history.verify(key) for key in keys}
+        if session is None:
+            keys = list(dict.fromkeys([*keys, *(key for key in ends if key != ROWS)]))
+        # First: what an older Pegboard wrote is sealed by this, and what it had purged is written down.
+        rows = await self._history.verify_rows(anchor=ends.get(ROWS))
+        faults = {key: await self._history.verify(key, anchor=ends.get(key)) for key in keys}
+        return {**faults, ROWS: rows} if rows and session is None else faults
+
+    async def anchor(self) -> str:
+        """The ends of all sessions and the state of the tables, as one line of JSON to keep elsewhere.
+
+        Whoever changes history, key and heads on this machine cannot change it there: see `verify`.
+        """
+        ends = await self._history.ends()
+        return json.dumps({"format": ANCHOR, "ends": ends}, ensure_ascii=True)
 
     async def lines(self, session: str | None = None) -> AsyncIterator[str]:
         """The records as JSON, unsigned, one at a time."""
         for key in await self.sessions(session):
-            for record in await self._history.records(key):
+            async for record in self._history.records(key):
                 yield line_of(key, record)
 
     async def export(self, file: Path, session: str | None = None) -> str:
@@ -88,14 +115,17 @@ class Audit:
             ConfigError: the file is there already or cannot be written.
         """
         keys = await self.sessions(session)
-        records = {key: await self._history.records(key) for key in keys}
         signing_key = self._paths.signing_key()
         try:
             descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except OSError as error:
             raise ConfigError(f"cannot write the export {file}: {error.strerror}; name a new file") from None
         with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n" for line in export(records.items(), signing_key))
+            signed = SignedLines(signing_key)
+            for key in keys:
+                async for record in self._history.records(key):
+                    out.write(f"{signed.line(key, record)}\n")
+            out.write(f"{signed.signature()}\n")
         return fingerprint(public_of(signing_key))
 
     async def check(self, file: Path) -> CheckedExport:
@@ -117,13 +147,21 @@ class Audit:
     async def destinations(self, session: str | None = None) -> AsyncIterator[TriedDestination]:
         """What confined commands tried to reach, oldest first in each session."""
         for key in await self.sessions(session):
-            for found in _destinations(key, await self._history.records(key)):
-                yield found
+            async for record in self._history.records(key, types=(DestinationTried.type,)):
+                for event in decode_events([record]):
+                    if isinstance(event, DestinationTried):
+                        yield TriedDestination(session=key, run=record.run, at=record.at, event=event)
 
 
-def _destinations(session: str, records: list[Record]) -> Iterator[TriedDestination]:
-    for record in records:
-        if record.type == DestinationTried.type:
-            for event in decode_events([record]):
-                if isinstance(event, DestinationTried):
-                    yield TriedDestination(session=session, run=record.run, at=record.at, event=event)
+def _read_anchor(file: Path) -> dict[str, tuple[int, str]]:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+        if value["format"] != ANCHOR:
+            raise ValueError(f"its format is {value['format']!r}")
+        return {str(key): (int(seq), str(mac)) for key, (seq, mac) in value["ends"].items()}
+    except OSError as error:
+        raise ConfigError(f"cannot read the anchor {file}: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{file} is not an anchor ({error}); one is written by: pegboard audit anchor > FILE"
+        ) from None

@@ -142,6 +142,7 @@ class _RecordedCall:
     """A call in a run of its own; a Recorder that keeps its events for the outcome."""
 
     result: ToolResult
+    outline: Preview = Preview()
 
     def __init__(self, executor: ToolExecutor, log: Log) -> None:
         self._executor = executor
@@ -164,7 +165,11 @@ class _RecordedCall:
             # Else it would stand as running for ever: a single call is not resumed.
             self.record(RunFinished(run=self.id, status="failed", answer="", error="cancelled"))
             raise
-        status = "done" if self.result.ok else "failed"
+        code = "" if self.result.error is None else self.result.error.code
+        if code and not any(isinstance(e, CallStarted) for e in self._events.events):
+            # It failed before it was decided: what it would have done is shown beside the failure.
+            self.outline = await pipeline.preview(ToolCall(None, tool, arguments), context)
+        status = "done" if not code else "denied" if code in REFUSALS else "failed"
         self.record(RunFinished(run=self.id, status=status, answer=self.result.text[:500]))
 
     def record(self, event: Event) -> None:
@@ -184,11 +189,9 @@ class _RecordedCall:
         if not changes and isinstance(data, dict):
             # A command's changes are known afterwards only; its tool reports them as data.
             changes = cast("dict[str, Any]", data).get("changes") or []
-        # What never came to a decision (a bad argument, a path outside) was not allowed either.
-        decision = "deny" if started is None else started.decision
-        if error is not None and error.code in REFUSALS:
-            decision = "deny"
-        effects = [] if started is None else [e.to_dict() for e in started.effects]
+        planned = self.outline if started is None else started
+        decision = "deny" if error is not None and error.code in REFUSALS else planned.decision
+        effects = [e.to_dict() for e in planned.effects]
         # What was done is shown as it is recorded; the text was made without secrets.
         shown = without_secrets({"effects": effects, "changes": changes}, redact)
         return Outcome(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pegboard.config.paths import Paths
 from pegboard.core.errors import ConfigError
-from pegboard.core.events import Event
+from pegboard.core.events import Event, PayloadsPurged
 from pegboard.ports.store import Bodies, Record, StoreError
-from pegboard.store.chain import Chain, Fault, verify
+from pegboard.store.chain import ROWS, Chain, Fault, Verification
 from pegboard.store.encoding import Redact
-from pegboard.store.leases import Leases
-from pegboard.store.log import Log, active_s, history, iter_history
-from pegboard.store.runs import RunList, RunRow
+from pegboard.store.leases import Leases, Owner
+from pegboard.store.log import Log, active_s, decode_events, history, iter_history
+from pegboard.store.runs import RUN_EVENTS, RunList, RunRow
+from pegboard.store.seal import PURGED
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 ONE_CALLS: Final = frozenset({"cli", "mcp"})
 """Agents of runs that are single calls: no model's turn follows, so none is resumed."""
+GONE: Final = "(purged)"
+"""Stands in the list of runs where the task stood."""
+_PAGE: Final = 256
 WAIT_S: Final = 2.0
 """Seconds that a command waits for another process that works on the same session."""
 
@@ -53,7 +57,8 @@ class History:
         return self._store()
 
     @property
-    def _chain(self) -> Chain:
+    def chain(self) -> Chain:
+        """What its records and rows are chained with."""
         return Chain(key=self._paths.key(), heads=self._paths.config / "heads")
 
     # -- runs and sessions ------------------------------------------------------------------------
@@ -89,7 +94,12 @@ class History:
 
         The heads that are kept beside the store count too, so that a session that was removed whole is missed.
         """
-        return list(dict.fromkeys([*await self.sessions(), *self._chain.streams()]))
+        recorded = [*await self.sessions(), *await self.store.streams(), *self.chain.streams()]
+        return list(dict.fromkeys(recorded))
+
+    async def holder(self, session: str) -> Owner | None:
+        """The process that works on a session now, None if there is none."""
+        return await Leases(self.store).holder(session)
 
     async def mark_interrupted(self, rows: Iterable[RunRow]) -> list[RunRow]:
         """The rows as they are: one that stands as running, and no process works on it, is `interrupted`.
@@ -127,25 +137,102 @@ class History:
         """Seconds that a run has taken so far, without what it waited for somebody."""
         return active_s(await self.store.read(row.stream, run=row.id))
 
-    async def records(self, session: str) -> list[Record]:
-        """The records of a session, with their chain."""
-        return await self.store.read(session)
+    async def records(self, session: str, *, types: Sequence[str] = ()) -> AsyncIterator[Record]:
+        """The records of a session, with their chain, read page by page; `types`: only those."""
+        after = 0
+        while page := await self.store.read(session, after=after, types=types, limit=_PAGE):
+            for record in page:
+                yield record
+            after = page[-1].seq
 
-    async def verify(self, session: str) -> list[Fault]:
-        """Every fault of a session's chain."""
-        chain = self._chain
-        return verify(chain.key, session, await self.records(session), head=chain.head(session))
+    async def ends(self) -> dict[str, tuple[int, str]]:
+        """Number and mac of the last record of each session, and of the last change of the tables under ""."""
+        out: dict[str, tuple[int, str]] = {}
+        for session in await self.store.streams():
+            (last,) = await self.store.read(session, last=1, bodies=False)
+            out[session] = (last.seq, last.mac)
+        return out if (seal := await self.store.seal()) is None else {**out, ROWS: seal}
+
+    async def verify(self, session: str, *, anchor: tuple[int, str] | None = None) -> list[Fault]:
+        """Every fault of a session: of its chain, its end and its runs in the list of runs.
+
+        Args:
+            session: its key.
+            anchor: number and mac of a record that was its last once.
+        """
+        chain = self.chain
+        head = chain.head(session)
+        before = await self.store.get(PURGED, session)
+        found = Verification(
+            chain.key, session, ends=_known({"the kept head": head, "the anchor": anchor}),
+            purged=0 if before is None else int(before.value),
+        )  # fmt: skip
+        events: list[tuple[float, Event]] = []
+        unread: set[str] = set()
+        async for record in self.records(session):
+            found.add(record)
+            if record.type in RUN_EVENTS:
+                if record.body is None:
+                    unread.add(record.run)
+                events += [(record.at, event) for event in decode_events([record])]
+        faults = found.faults()
+        if head is None and found.last:
+            problem = f"its head in {chain.heads} is missing: a tail that was cut off would not be missed"
+            faults.append(Fault(seq=found.last, problem=problem))
+        return [*faults, *await self._verify_runs(session, events, unread)]
+
+    async def _verify_runs(
+        self, session: str, events: list[tuple[float, Event]], unread: set[str]
+    ) -> list[Fault]:
+        """What the list of runs says otherwise than the records of a session.
+
+        Args:
+            unread: runs of which some record has no payload.
+        """
+        runs = RunList(self.store)
+        known: dict[str, RunRow] = {}
+        await runs.puts(session, events, known)
+        problems: list[str] = []
+        for row in await runs.list(session=session, limit=None):
+            recorded = known.pop(row.id, None)
+            if row.id in unread:
+                continue
+            if recorded is None:
+                problems.append(f"the list of runs shows {row.id}, which has no record")
+                continue
+            for name, value in asdict(recorded).items():
+                if value != getattr(row, name) and (name, row.task) != ("task", GONE):
+                    problems.append(f"the list of runs shows another {name} of {row.id} than its records")
+        problems += [f"the run {run} is missing in the list of runs" for run in known if run not in unread]
+        return [Fault(seq=0, problem=problem) for problem in problems]
+
+    async def verify_rows(self, *, anchor: tuple[int, str] | None = None) -> list[Fault]:
+        """Every fault of the tables beside the streams: grants, labels, budgets, artifacts and the like."""
+        ends = _known({"the kept seal": self.chain.head(ROWS), "the anchor": anchor})
+        return await self.store.check_rows(ends)
 
     async def bodies(self, session: str, *, before: float) -> tuple[int, int, float | None]:
         """How many bodies older than a time a session holds, their bytes, and when the oldest was written."""
-        held = [r for r in await self.records(session) if r.at < before and r.body is not None]
-        return len(held), sum(len(r.body or b"") for r in held), min((r.at for r in held), default=None)
+        held = [(r.at, len(r.body)) async for r in self.records(session) if _goes(r, before) and r.body]
+        return len(held), sum(size for _, size in held), min((at for at, _ in held), default=None)
 
     async def delete_bodies(self, session: str, *, before: float) -> None:
-        """Delete the bodies older than a time; the records stay, and their chain holds."""
-        old = [r.seq for r in await self.store.read(session, bodies=False) if r.at < before]
-        if old:
+        """Delete the bodies older than a time; the records stay, and one more says that this was a purge.
+
+        Raises:
+            ConfigError: another process works on the session.
+        """
+        old = [r.seq async for r in self.records(session) if _goes(r, before) and r.body is not None]
+        if not old:
+            return
+        lease = await Leases(self.store).acquire(session)
+        try:
+            # First: bodies that are missing without it would be a fault.
+            async with self.log(session) as log:
+                log.record(PayloadsPurged(old[-1]))
             await self.store.delete(Bodies(session, old[-1]))
+        finally:
+            await lease.release()
 
     # -- writing ----------------------------------------------------------------------------------
 
@@ -158,7 +245,7 @@ class History:
         from pegboard.runtime.session import Backing, open_session
 
         await self.store.connect()  # Before a key is made for what could not be kept.
-        backing = Backing(store=self.store, chain=self._chain, redact=self._redact)
+        backing = Backing(store=self.store, chain=self.chain, redact=self._redact)
         async with open_session(backing, session, run=run, wait_s=wait_s) as opened:
             yield opened
 
@@ -174,7 +261,7 @@ class History:
             StoreError: the store cannot be read, or, at the end of the block, something could not be written.
         """
         log = await Log.open(
-            self.store, session, chain=self._chain, fenced=False, redact=self._redact, run=run
+            self.store, session, chain=self.chain, fenced=False, redact=self._redact, run=run
         )
         try:
             yield log
@@ -188,7 +275,9 @@ class History:
         Raises:
             StoreError: the store cannot be written.
         """
-        lease = await Leases(self.store).acquire(run)
+        leases = Leases(self.store)
+        await leases.drop_ended()
+        lease = await leases.acquire(run)
         try:
             yield
         finally:
@@ -206,3 +295,12 @@ class History:
         """Copies of histories that were found damaged, as they were; oldest first."""
         copies = self.file.parent.glob(f"{self.file.name}.damaged-*")
         return sorted(p for p in copies if not p.name.endswith("-wal"))
+
+
+def _known(ends: Mapping[str, tuple[int, str] | None]) -> dict[str, tuple[int, str]]:
+    return {what: end for what, end in ends.items() if end is not None}
+
+
+def _goes(record: Record, before: float) -> bool:
+    """Whether a purge of what is older than a time may delete a record's body; not what proves an earlier one."""
+    return record.at < before and record.type != PayloadsPurged.type

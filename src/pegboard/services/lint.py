@@ -18,6 +18,7 @@ from pegboard.core.effects import Effect, EffectKind
 from pegboard.core.policy.patterns import pattern_words
 from pegboard.core.policy.policy import SHIPPED
 from pegboard.core.policy.rules import Rule, Situation, target_matches
+from pegboard.core.protected import PROTECTED
 
 _RUNS_ANYTHING: Final = frozenset(
     ("bash", "sh", "zsh", "dash", "fish", "python", "python3", "node", "perl", "ruby", "php", "env", "xargs", "sudo", "make",
@@ -65,7 +66,8 @@ class LintFinding:
 
 def lint(rules: Iterable[Rule]) -> list[LintFinding]:
     """Everything that is odd about the user's and the project's rules, in their order; the shipped ones stand before them."""
-    shipped = tuple(Rule.parse(line, source="shipped") for line in SHIPPED)
+    asked = (f"ask {kind}:{name}" for name in PROTECTED for kind in ("write", "delete") if name != ".git")
+    shipped = tuple(Rule.parse(line, source="shipped") for line in (*SHIPPED, *asked))
     listed = (*shipped, *rules)
     out: list[LintFinding] = []
     for number, rule in enumerate(listed):

@@ -10,15 +10,13 @@ from typing import Final, Literal, TypeAlias
 from pegboard.config.paths import Paths
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.journal import Journal
-from pegboard.services.history import ONE_CALLS, History
+from pegboard.services.history import GONE, ONE_CALLS, History
 from pegboard.store.opening import backups
 from pegboard.store.runs import RunRow
 from pegboard.store.spills import SpillFolder
 
 Kind: TypeAlias = Literal["history", "images", "spills"]
 KINDS: Final[tuple[Kind, ...]] = ("history", "images", "spills")
-GONE: Final = "(purged)"
-"""Stands in the list of runs where the task stood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +106,7 @@ class Retention:
             oldest += [] if first is None else [first]
         for copy in self._damaged(older_s):
             size += copy.stat().st_size
-        kept = tuple(f"session {s}: one of its runs can be resumed (pegboard runs)" for s in unfinished)
+        kept = tuple(f"session {session}: {why}" for session, why in unfinished.items())
         return RetainedData(
             kind="history",
             count=count,
@@ -124,29 +122,32 @@ class Retention:
             return
         limits, _ = await self._limits(older_s)
         for stream, before in limits.items():
+            await self._history.delete_bodies(stream, before=before)
             for row in await self._history.runs(session=stream):
                 if row.started < before and row.task != GONE:
                     await self._history.save_run(replace(row, task=GONE))
-            await self._history.delete_bodies(stream, before=before)
         for copy in self._damaged(older_s):
             copy.unlink(missing_ok=True)
             copy.with_name(f"{copy.name}-wal").unlink(missing_ok=True)
 
-    async def _limits(self, older_s: float) -> tuple[dict[str, float], list[str]]:
-        """For each session the time before which its payloads may go, and the sessions of which none may."""
+    async def _limits(self, older_s: float) -> tuple[dict[str, float], dict[str, str]]:
+        """For each session the time before which its payloads may go, and why none of the others may."""
         end = self._clock.now() - older_s
         runs: dict[str, list[RunRow]] = {}
         for row in await self._history.runs():
             runs.setdefault(row.stream, []).append(row)
         limits: dict[str, float] = {}
-        unfinished: list[str] = []
+        unfinished: dict[str, str] = {}
         for stream, rows in runs.items():
             # A single call whose process was killed stands as running for ever, and nothing takes it up.
             if any(
                 r.status == "suspended" or (r.status == "running" and r.agent not in ONE_CALLS) for r in rows
             ):
                 # What a resumed run is told of before must be what it was told.
-                unfinished.append(stream)
+                unfinished[stream] = "one of its runs can be resumed (pegboard runs)"
+                continue
+            if owner := await self._history.holder(stream):
+                unfinished[stream] = f"{owner} is using it"
                 continue
             # A run that has begun before the time and ended after it stays whole.
             limits[stream] = min([end, *(row.started for row in rows if row.ended > end)])

@@ -20,9 +20,8 @@ from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import replay, split
 from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
 from pegboard.services.approvals import Approvals, PendingCall
-from pegboard.services.history import ONE_CALLS, History
+from pegboard.services.history import GONE, ONE_CALLS, History
 from pegboard.services.redaction import RedactingApprover
-from pegboard.services.retention import GONE
 from pegboard.services.run_files import ExportResult, ImportResult, export_pytest, import_file
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.services.sessions import Sessions, model_line

@@ -125,8 +125,8 @@ class Servers:
         async with interactive_auth(
             config.url, tokens, show=show, scope=oauth.get("scope"), client_id=oauth.get("client_id")
         ) as auth:
-            # The person's time, not the server's: it is only connected once they are logged in.
-            server = MCPServer(config=replace(config, start_s=max(config.start_s, LOGIN_S + 30)), auth=auth)
+            # A login takes many more requests than a start, to servers that no setting knows.
+            server = MCPServer(config=replace(config, start_s=max(config.start_s, LOGIN_S)), auth=auth)
             try:
                 await server.tools()
             finally:

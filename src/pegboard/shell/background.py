@@ -18,10 +18,11 @@ from pegboard.ports.processes import Process, ProcessOutput, State
 from pegboard.ports.shell import ExecOutcome, ExecRequest
 from pegboard.ports.snapshot import Snapshot
 from pegboard.process.output import HeadTailBuffer, decode_output, joined, plain_text, trim_to_characters
-from pegboard.shell.exec import CommandShell, RunningCommand
+from pegboard.shell.exec import STOPPED_ITSELF, CommandShell, RunningCommand
 from pegboard.shell.pty import PASTE_END, PASTE_START, key_bytes, open_terminal
 
 _POLITE_S: Final = 3.0
+_STOPPED_S: Final = 0.25
 _ORDER: Final[dict[State, int]] = {"running": 0, "exited": 1, "killed": 1}
 _OPEN_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
 
@@ -37,6 +38,7 @@ class _BackgroundCommand:
     polled: list[int]
     written: list[int]
     looked: list[int]
+    snapshot: Snapshot | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     watcher: asyncio.Task[None] | None = None
     state: State = "running"
@@ -112,6 +114,7 @@ class BackgroundCommands:
                 if outcome is not None:
                     return outcome
             job = self._add(running, description, terminal=terminal)
+            job.snapshot = snapshot
             await self._note_undo(job, snapshot)
         except BaseException:
             # Cancelled while it was still this call's own: nobody else would end it.
@@ -222,10 +225,12 @@ class BackgroundCommands:
             self._jobs.pop(process_id, None)
         return job.process()
 
-    async def close(self) -> None:
-        """End everything; nothing can be started afterwards."""
+    async def close(self) -> tuple[Process, ...]:
+        """End everything; nothing can be started afterwards. Returns the commands that were still running."""
         self._closed = True
-        await asyncio.gather(*(self._end(job, "killed") for job in self._jobs.values()))
+        running = [job for job in self._jobs.values() if job.state == "running"]
+        await asyncio.gather(*(self._end(job, "killed") for job in running))
+        return tuple(job.process() for job in running)
 
     async def _begin(self, request: ExecRequest, terminal: bool, *, merged: bool) -> RunningCommand:
         held = -1
@@ -274,6 +279,10 @@ class BackgroundCommands:
         try:
             async with asyncio.timeout(left):
                 await child.wait()
+                if await child.is_stopped(_STOPPED_S):
+                    job.running.notes.append(STOPPED_ITSELF)
+                    await self._end(job, "killed", watched=True)
+                    return
                 await child.wait_drained()
                 await child.wait_gone()
         except TimeoutError:
@@ -294,6 +303,8 @@ class BackgroundCommands:
         if not watched and job.watcher is not None:
             job.watcher.cancel()
         await job.running.end()
+        if job.snapshot is not None:
+            job.running.notes += await job.running.prepared.clean(await job.snapshot.made_since())
         job.changed.set()
         self._forget_old()
         if self._on_end is not None and not self._closed:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from pegboard.core.errors import InvalidArguments, NotFound, TooLarge, Unavailable
+from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, TooLarge, Unavailable
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
@@ -23,7 +23,6 @@ from pegboard.process.output import HeadTailBuffer, joined
 from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
-from pegboard.shell.sandbox.git import new_git_settings
 from pegboard.shell.sandbox.none import Unconfined
 
 
@@ -45,6 +44,7 @@ class RunningCommand:
         stdout, stderr: the captured output.
         prepared: its confinement.
         started: monotonic seconds.
+        filtered: whether it has no other way out than the proxy.
         proxy: its way to the granted hosts, None without.
         notes: what must be said, in order.
     """
@@ -56,6 +56,7 @@ class RunningCommand:
     prepared: PreparedCommand
     backend: str
     started: float
+    filtered: bool = False
     proxy: EgressProxy | None = None
     notes: list[str] = field(default_factory=list[str])
     _ended: bool = False
@@ -92,10 +93,19 @@ class RunningCommand:
             changes=captured.changes,
             notes=(*self.notes, *not_undoable),
             backend=self.backend,
+            reached=self._reached(),
         )
+
+    def _reached(self) -> tuple[str, ...] | None:
+        """Where it connected to, by the proxy's account; None where it could pass it by."""
+        if not self.filtered:
+            return None
+        seen = () if self.proxy is None else self.proxy.destinations
+        return tuple(dict.fromkeys(d.name for d in seen if d.allowed))
 
 
 SHELL: Final = "/bin/bash"
+STOPPED_ITSELF: Final = "the command was stopped by a signal and would not have gone on: it was ended"
 # How long children may take to let go of the output once the command itself has ended.
 _LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
@@ -167,7 +177,12 @@ class CommandShell:
         self.adopter = adopter
 
     def inspect(self, command: str, *, working_dir: str | None = None) -> Inspection:
-        """What the command will do, as far as parsing can tell; runs nothing."""
+        """What the command will do, as far as parsing can tell; runs nothing.
+
+        Raises:
+            NotFound, OutsideWorkspace: see `run`; refused here, before anybody is asked.
+        """
+        self._folder(working_dir)
         if self._guard is None:
             self._guard = _own_guard(self._workspace)
         return self._guard(command, working_dir=working_dir)
@@ -188,6 +203,7 @@ class CommandShell:
 
         Raises:
             NotFound: there is no such working folder.
+            OutsideWorkspace: the sandbox does not hold the working folder.
             InvalidArguments: a variable may not be set, or the command holds a zero byte.
             TooLarge: the command is longer than the system lets a program be given.
             Unavailable: the command could not be started as confined as it must be.
@@ -207,10 +223,12 @@ class CommandShell:
     ) -> ExecOutcome:
         """The outcome of a command that has ended (`in_time`) or is to be ended now."""
         if in_time and await self._lingers(running):
-            return await self._leave(running, snapshot)
+            if not await running.child.is_stopped(0.0):
+                return await self._leave(running, snapshot)
+            running.notes.append(STOPPED_ITSELF)
         await running.end()
         captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
-        running.notes += new_git_settings(captured)
+        running.notes += await running.prepared.clean(captured.changes.changes)
         if _CONFIG_BUSY in running.stderr.parts()[1] or _CONFIG_BUSY in running.stderr.parts()[0]:
             running.notes.append(
                 "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
@@ -267,6 +285,7 @@ class CommandShell:
             env=env,
             terminal=None if terminal is None else terminal[1],
             bridge=None if pair is None else pair[1].fileno(),
+            approved=request.approved,
         )
         stdout = HeadTailBuffer(request.max_output_bytes)
         stderr = stdout if merged or terminal is not None else HeadTailBuffer(request.max_output_bytes)
@@ -282,6 +301,7 @@ class CommandShell:
                 prepared=prepared,
                 backend=self._backend.name,
                 started=started,
+                filtered=self._backend.network == "filtered",
                 notes=list(prepared.notes),
             )
             if pair is not None:
@@ -380,7 +400,7 @@ class CommandShell:
         """The command has ended, children of it have not."""
         running.child.drain_now()
         captured = await snapshot.changes() if snapshot is not None else SnapshotChanges()
-        running.notes += new_git_settings(captured)
+        running.notes += await running.prepared.clean(captured.changes.changes)
         if self.adopter is None:
             await running.end()
             running.notes.append("processes that the command left running were stopped")
@@ -395,6 +415,7 @@ class CommandShell:
 
         Raises:
             NotFound: it does not exist or is not a folder.
+            OutsideWorkspace: the sandbox does not hold it.
         """
         folder = self._workspace if wanted is None else self._workspace / wanted
         if not folder.is_dir():
@@ -402,7 +423,13 @@ class CommandShell:
                 f"working_dir {wanted or str(self._workspace)!r} does not exist",
                 hint="Pass a folder relative to the workspace, or omit working_dir.",
             )
-        return folder.resolve()
+        real = folder.resolve()
+        if not self._backend.reaches(real):
+            raise OutsideWorkspace(
+                f"working_dir {wanted!r} leads to {real}, which the sandbox does not hold",
+                hint="Use a folder of the workspace; the user can add others to allowed_dirs in the settings.",
+            )
+        return real
 
 
 def _own_guard(workspace: Path) -> Guard:

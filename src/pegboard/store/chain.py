@@ -7,25 +7,35 @@ import hmac
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from pegboard.core.events import PayloadsPurged
 from pegboard.ports.store import Conflict, Record
 
-GENESIS = "0" * 64
+GENESIS: Final = "0" * 64
 """The mac before the first record."""
+
+ROWS: Final = ""
+"""Stands for the tables of a store where a head names its stream; see `pegboard.store.seal`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What is wrong with a stream: where, and what kind of change it shows."""
+    """What is wrong with a stream or a table: where, and what kind of change it shows.
+
+    Attributes:
+        seq: the record; 0 where it is not about one.
+        problem: what is wrong.
+    """
 
     seq: int
     problem: str
 
     def __str__(self) -> str:
-        return f"record {self.seq}: {self.problem}"
+        return f"record {self.seq}: {self.problem}" if self.seq else self.problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +85,8 @@ class Chain:
     def streams(self) -> list[str]:
         """The streams whose end was written down: one that was removed whole is missed too."""
         files = [] if self.heads is None else sorted(self.heads.glob("*.json"))
-        return [str(json.loads(f.read_text(encoding="utf-8"))["stream"]) for f in files]
+        names = [str(json.loads(f.read_text(encoding="utf-8"))["stream"]) for f in files]
+        return [name for name in names if name != ROWS]
 
     @staticmethod
     def _file(folder: Path, stream: str) -> Path:
@@ -122,42 +133,95 @@ def chain_records(
 
 
 def verify(
-    key: bytes, stream: str, entries: Sequence[Record], *, head: tuple[int, str] | None = None
+    key: bytes,
+    stream: str,
+    entries: Iterable[Record],
+    *,
+    head: tuple[int, str] | None = None,
+    purged: int = 0,
 ) -> list[Fault]:
-    """Every fault of a whole stream: changed, removed, reordered or appended records.
+    """Every fault of a whole stream; see `Verification`.
 
     Args:
         key: the chain's key.
         stream: its name.
         entries: all its records.
         head: number and mac of the last record as the second file has it; None where there is none.
+        purged: see `Verification`.
     """
-    faults: list[Fault] = []
-    before, expected = GENESIS, 1
+    found = Verification(key, stream, ends={} if head is None else {"the kept head": head}, purged=purged)
     for entry in entries:
-        if entry.seq != expected:
+        found.add(entry)
+    return found.faults()
+
+
+class Verification:
+    """Looks through a stream, record by record, for what was changed, removed, reordered or appended.
+
+    Args:
+        key: the chain's key.
+        stream: its name.
+        ends: number and mac of records that were its last once, by what says so.
+        purged: records up to this number may lack their payloads; of later ones a purge in the stream says so.
+
+    Attributes:
+        last: number of the last record that was added.
+    """
+
+    def __init__(
+        self, key: bytes, stream: str, *, ends: Mapping[str, tuple[int, str]], purged: int = 0
+    ) -> None:
+        self.last = 0
+        self._key = key
+        self._stream = stream
+        self._ends = ends
+        self._reached: set[str] = set()
+        self._purged = purged
+        self._missing: list[int] = []
+        self._before = GENESIS
+        self._faults: list[Fault] = []
+
+    def add(self, record: Record) -> None:
+        """Look at the next record."""
+        known, expected = len(self._faults), self.last + 1
+        if record.seq != expected:
             what = (
-                f"records {expected} to {entry.seq - 1} are missing"
-                if entry.seq > expected
+                f"records {expected} to {record.seq - 1} are missing"
+                if record.seq > expected
                 else "it stands twice"
             )
-            faults.append(Fault(seq=entry.seq, problem=what))
+            self._fault(record.seq, what)
             # The chain is broken here; go on from what the record itself claims to find further faults.
-            before = ""
-        if entry.body is not None and hashlib.sha256(entry.body).hexdigest() != entry.digest:
-            faults.append(Fault(seq=entry.seq, problem="its payload was changed"))
-        mac = mac_of(key, before, stream, entry.seq, entry.run, entry.type, entry.at, entry.digest)
-        if before and not hmac.compare_digest(mac, entry.mac):
-            faults.append(Fault(seq=entry.seq, problem="it was changed, moved or written with another key"))
-        before, expected = entry.mac, entry.seq + 1
-    if head is not None:
-        last = entries[-1] if entries else None
-        if last is None or last.seq < head[0]:
-            faults.append(
-                Fault(seq=head[0], problem=f"the stream ends at {expected - 1}: its tail was cut off")
-            )
-        elif not any(e.seq == head[0] and e.mac == head[1] for e in entries):
-            faults.append(
-                Fault(seq=head[0], problem="the kept head names another record: the stream was rewritten")
-            )
-    return faults
+            self._before = ""
+        if record.body is None:
+            self._missing.append(record.seq)
+        elif hashlib.sha256(record.body).hexdigest() != record.digest:
+            self._fault(record.seq, "its payload was changed")
+        mac = mac_of(
+            self._key, self._before, self._stream, record.seq, record.run, record.type, record.at, record.digest
+        )  # fmt: skip
+        if self._before and not hmac.compare_digest(mac, record.mac):
+            self._fault(record.seq, "it was changed, moved or written with another key")
+        self._reached |= {what for what, end in self._ends.items() if end == (record.seq, record.mac)}
+        if record.type == PayloadsPurged.type and record.body is not None and len(self._faults) == known:
+            self._purged = max(self._purged, int(json.loads(record.body)["through"]))
+        self._before, self.last = record.mac, record.seq
+
+    def faults(self) -> list[Fault]:
+        """All of them, once every record was added."""
+        faults = list(self._faults)
+        for seq in self._missing:
+            if seq > self._purged:
+                faults.append(Fault(seq=seq, problem="its payload is missing, and no purge deleted it"))
+        for what, (seq, mac) in self._ends.items():
+            if self.last < seq:
+                faults.append(
+                    Fault(seq=seq, problem=f"the stream ends at {self.last}: its tail was cut off ({what})")
+                )
+            elif what not in self._reached and (seq, mac) != (0, GENESIS):
+                problem = f"{what} names another record: the stream was rewritten"
+                faults.append(Fault(seq=seq, problem=problem))
+        return sorted(faults, key=lambda fault: fault.seq)
+
+    def _fault(self, seq: int, problem: str) -> None:
+        self._faults.append(Fault(seq=seq, problem=problem))

@@ -177,6 +177,14 @@ class Leases:
             return Lease(self, key, held, await self.write(key, held, version))
         return None
 
+    async def drop_ended(self) -> None:
+        """Forget the leases of processes that have ended: what they worked on may never be taken up again."""
+        for key in await self._table.scan():
+            held, version = await self._table.versioned(key)
+            if held is not None and held.owner is not None and self._alive(held.owner) is False:
+                with suppress(Conflict):
+                    await self.write(key, None, version)
+
     async def holder(self, key: str) -> Owner | None:
         """Who holds a lease now, None if nobody does or its process has ended."""
         held = await self._table.get(key)

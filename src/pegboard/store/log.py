@@ -78,6 +78,7 @@ class Log:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
         self._head_task: asyncio.Task[None] | None = None
+        self._end_holds: bool | None = None
         self._failure: Exception | None = None
 
     @classmethod
@@ -214,6 +215,8 @@ class Log:
             events = [(one.at, self._cleaned(one.event)) for one in batch]
             # In one transaction: a run must not be in the stream and missing from the list, or the reverse.
             puts = await self._runs.puts(self.stream, events, self._rows)
+        if self._chain is not None and self._end_holds is None:
+            self._end_holds = await _end_holds(self.store, self._chain, self.stream, self._head)
         while True:
             records = chain_records(
                 None if self._chain is None else self._chain.key, self.stream, self._head[1], self._head[0], drafts
@@ -226,9 +229,15 @@ class Log:
                     raise LeaseLost(
                         f"another process has gone on with the session {self.stream!r}; nothing more is written here"
                     ) from error
-                self._head = await _head(self.store, self.stream)
+                before, self._head = self._head, await _head(self.store, self.stream)
+                if self._head[0] < before[0]:
+                    self._end_holds = False
         self._head = (records[-1].seq, records[-1].mac)
-        if self._chain is not None and (self._head_task is None or self._head_task.done()):
+        if (
+            self._chain is not None
+            and self._end_holds
+            and (self._head_task is None or self._head_task.done())
+        ):
             self._head_task = self._loop.create_task(self._keep_head(self._chain))
 
     def _encoded(self, batch: list[_Recorded]) -> list[NewRecord]:
@@ -251,6 +260,21 @@ class Log:
             # Its disk may be full; the records are kept all the same.
             with suppress(OSError):
                 await asyncio.to_thread(chain.keep_head, self.stream, *kept)
+
+
+async def _end_holds(store: Store, chain: Chain, stream: str, end: tuple[int, str]) -> bool:
+    """Whether a stream holds its kept head. If not, that stays as it is, so that verifying finds what was cut off.
+
+    A new stream gets its head before its first record: one without a head has lost it.
+    """
+    kept = await asyncio.to_thread(chain.head, stream)
+    if kept is None and end[0] == 0:
+        with suppress(OSError):
+            await asyncio.to_thread(chain.keep_head, stream, *end)
+        return True
+    if kept is None or kept[0] >= end[0] or kept[0] == 0:
+        return kept in (end, (0, GENESIS))
+    return [r.mac for r in await store.read(stream, after=kept[0] - 1, limit=1, bodies=False)] == [kept[1]]
 
 
 async def _head(store: Store, stream: str) -> tuple[int, str]:

@@ -37,6 +37,11 @@ _MIGRATIONS: Final = (
         WHERE status IN ('running', 'suspended');
     DROP TABLE runs
     """,
+    """
+    ALTER TABLE kept ADD COLUMN mac TEXT NOT NULL DEFAULT '';
+    CREATE TABLE seal (id INTEGER PRIMARY KEY CHECK (id = 1), changes INTEGER NOT NULL, total TEXT NOT NULL,
+        mac TEXT NOT NULL)
+    """,
 )
 """Numbered by position; `PRAGMA user_version` says how many have run. Never change one that was released."""
 
@@ -124,7 +129,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={number + 1}")
         if version < 2:
-            db.executemany("INSERT OR REPLACE INTO kept VALUES ('grants', ?, ?, 1)", _grants(grants))
+            db.executemany("INSERT OR REPLACE INTO kept VALUES ('grants', ?, ?, 1, '')", _grants(grants))
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from pegboard.core.policy.budgets import MEASURES, Spent
-from pegboard.core.policy.taint import Labels, below
+from pegboard.core.policy.grants import below
+from pegboard.core.policy.taint import Labels
 from pegboard.ports.store import Put, Store
 from pegboard.store.table import Table, after_prefix
 

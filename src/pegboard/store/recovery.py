@@ -175,8 +175,10 @@ def _take_rows(source: Path, db: sqlite3.Connection) -> None:
     """Copy every row of a table that fits, from both ends up to the damage."""
     for order in ("ASC", "DESC"):
         for row in _rows(source, f"SELECT * FROM kept ORDER BY tbl {order}, key {order}"):
-            # Before version 2 a row had no version.
-            _insert(db, "kept", row if len(row) == 4 else (*row, 1))
+            # Before version 2 a row had no version, before version 3 no mac.
+            _insert(db, "kept", (*row, *(1, "")[len(row) - 3 :]))
+    for row in _rows(source, "SELECT * FROM seal"):
+        _insert(db, "seal", row)
 
 
 def _rows(
@@ -218,7 +220,7 @@ def _fits(table: str, row: tuple[Any, ...]) -> bool:
             return seq > 0 and len(digest) == 64
         case "payloads", (str(), int(seq), bytes()):
             return seq > 0
-        case "kept", (str(), str(), bytes(), int()):
+        case ("kept", (str(), str(), bytes(), int(), str())) | ("seal", (int(), int(), str(), str())):
             return True
         case _:
             return False
@@ -287,12 +289,19 @@ def _complete_runs(db: sqlite3.Connection) -> int:
             case _:
                 row = replace(row, status="running", ended=0.0)
         runs[run] = row
-    db.execute("DELETE FROM kept WHERE tbl IN ('runs_by_time', 'runs_by_session', 'runs_open')")
-    for row in runs.values():
-        puts = [p for p in row_puts(row) if p.value is not None]
-        db.executemany(
-            "INSERT OR REPLACE INTO kept VALUES (?,?,?,1)", [(p.table, p.key, p.value) for p in puts]
-        )
+    wanted = {
+        (p.table, p.key): p.value for row in runs.values() for p in row_puts(row) if p.value is not None
+    }
+    there = {
+        (table, key): value
+        for table, key, value in db.execute("SELECT tbl, key, value FROM kept WHERE tbl GLOB 'runs*'")
+    }
+    # What is right already keeps its mac.
+    db.executemany("DELETE FROM kept WHERE tbl=? AND key=?", [p for p in there if p not in wanted])
+    db.executemany(
+        "INSERT OR REPLACE INTO kept VALUES (?,?,?,1,'')",
+        [(*place, value) for place, value in wanted.items() if there.get(place) != value],
+    )
     return len(runs)
 
 

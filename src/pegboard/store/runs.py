@@ -15,6 +15,9 @@ from pegboard.store.table import Table, after_prefix
 OPEN: Final = frozenset({"running", "suspended"})
 """The status of a run that may go on."""
 
+RUN_EVENTS: Final = frozenset({RunStarted.type, RunResumed.type, RunFinished.type})
+"""Types of the events that rows are made from."""
+
 _RUNS: Final = "runs"
 _BY_TIME: Final = "runs_by_time"
 _BY_SESSION: Final = "runs_by_session"
@@ -27,7 +30,8 @@ class RunRow:
 
     Attributes:
         id, stream: the run, and the session whose stream it is in.
-        status: running (or its process ended before it did), done, suspended, limit, failed.
+        status: running (or its process ended before it did), done, suspended, limit, failed,
+            denied (a single call that was refused).
         task, model, agent: what was asked of whom.
         started, ended: seconds since the epoch; ended is 0 while it goes on.
     """

@@ -36,30 +36,39 @@ def public_of(seed: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
 
 
-def export(streams: Iterable[tuple[str, Iterable[Record]]], seed: bytes) -> Iterator[str]:
+class SignedLines:
     """The lines of an export, without their ends: each record, then the signature.
 
     Args:
-        streams: name and records of each stream.
         seed: the private key, 32 bytes.
     """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    digest, count = hashlib.sha256(), 0
-    for stream, entries in streams:
-        for entry in entries:
-            line = line_of(stream, entry)
-            digest.update(line.encode() + b"\n")
-            count += 1
-            yield line
-    signature = Ed25519PrivateKey.from_private_bytes(seed).sign(_signed(count, digest.digest()))
-    yield json.dumps(
-        {
-            "format": FORMAT, "records": count, "sha256": digest.hexdigest(),
-            "public_key": base64.b64encode(public_of(seed)).decode("ascii"),
-            "signature": base64.b64encode(signature).decode("ascii"),
-        }
-    )  # fmt: skip
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
+        self._digest = hashlib.sha256()
+        self._count = 0
+
+    def line(self, stream: str, entry: Record) -> str:
+        """The line of the next record."""
+        line = line_of(stream, entry)
+        self._digest.update(line.encode() + b"\n")
+        self._count += 1
+        return line
+
+    def signature(self) -> str:
+        """The last line, over all before it."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        signed = _signed(self._count, self._digest.digest())
+        return json.dumps(
+            {
+                "format": FORMAT, "records": self._count, "sha256": self._digest.hexdigest(),
+                "public_key": base64.b64encode(public_of(self._seed)).decode("ascii"),
+                "signature": base64.b64encode(
+                    Ed25519PrivateKey.from_private_bytes(self._seed).sign(signed)
+                ).decode("ascii"),
+            }
+        )  # fmt: skip
 
 
 def check(lines: Iterable[bytes]) -> tuple[str, int, list[tuple[str, Fault]]]:

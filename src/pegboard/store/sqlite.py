@@ -12,7 +12,7 @@ import queue
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Bodies, Put, Record, Row, Rows, StoreError
-from pegboard.store.chain import check_next
+from pegboard.store.chain import Chain, Fault, check_next
 from pegboard.store.opening import DAMAGE, identity, is_damage, migrate, open_database, recovery_hint
+from pegboard.store.seal import Seal, number_of, seal_of
 
 if TYPE_CHECKING:
     from pegboard.store.recovery import Recovery
@@ -54,10 +55,17 @@ class SqliteStore:
         recovered: called with what could be saved if the file turns out to be damaged, now or later. A new file
             with all that can be read then stands in its place, and the damaged one is kept beside it. None = a
             damaged file is an error and stays as it is.
+        chain: gives what the rows are sealed with, at the first write; None = they are not.
     """
 
-    def __init__(self, path: Path, *, recovered: Callable[[Recovery], None] | None = None) -> None:
-        self._connection = _Connection(path, recovered)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        recovered: Callable[[Recovery], None] | None = None,
+        chain: Callable[[], Chain] | None = None,
+    ) -> None:
+        self._connection = _Connection(path, recovered, None if chain is None else Seal(chain))
         # Also when nobody closed it: the thread and the file must not outlive the store.
         self._let_go = weakref.finalize(self, self._connection.end)
 
@@ -101,7 +109,7 @@ class SqliteStore:
                 "INSERT INTO payloads VALUES (?,?,?)",
                 [(stream, r.seq, r.body) for r in records if r.body is not None],
             )
-            _put(db, puts)
+            _put(db, puts, self._connection.seal)
 
         await self._connection.ask(_Job(work, writes=True, power_loss=power_loss))
 
@@ -141,19 +149,27 @@ class SqliteStore:
 
     async def put(self, *puts: Put) -> tuple[int, ...]:
         """See Store."""
-        return await self._connection.ask(_Job(lambda db: _put(db, puts), writes=True))
+        return await self._connection.ask(_Job(lambda db: _put(db, puts, self._connection.seal), writes=True))
 
     async def delete(self, what: Rows | Bodies) -> int:
         """See Store. Deleted content is overwritten in the file, and the file shrinks when the store is closed."""
         match what:
             case Rows(table, start, end):
                 where, values = _range(table, start, end)
-                query = f"DELETE FROM kept WHERE {where}"
+                keys = f"SELECT key FROM kept WHERE {where}"
+
+                def work(db: sqlite3.Connection) -> int:
+                    puts = [Put(table, key, None) for (key,) in db.execute(keys, values).fetchall()]
+                    return len(_put(db, puts, self._connection.seal))
+
             case Bodies(stream, through):
-                query, values = "DELETE FROM payloads WHERE stream=? AND seq<=?", [stream, through]
-        count: int = await self._connection.ask(
-            _Job(lambda db: db.execute(query, values).rowcount, writes=True)
-        )
+
+                def work(db: sqlite3.Connection) -> int:
+                    return db.execute(
+                        "DELETE FROM payloads WHERE stream=? AND seq<=?", (stream, through)
+                    ).rowcount
+
+        count: int = await self._connection.ask(_Job(work, writes=True))
         if isinstance(what, Bodies) and count:
             self._connection.shrink = True
             # The log holds older pages as they were.
@@ -183,6 +199,28 @@ class SqliteStore:
         """`close` for code that is not async."""
         self._let_go()
 
+    async def streams(self) -> list[str]:
+        """The keys of all streams."""
+        return [
+            str(row[0]) for row in await self._rows("SELECT DISTINCT stream FROM entries ORDER BY stream")
+        ]
+
+    async def seal(self) -> tuple[int, str] | None:
+        """How often rows were changed so far, and the mac over their present state; None in a file without a seal."""
+        return await self._connection.ask(_Job(seal_of))
+
+    async def check_rows(self, ends: Mapping[str, tuple[int, str]]) -> list[Fault]:
+        """Every row that was changed, added or removed by anybody without the key.
+
+        Args:
+            ends: what `seal` gave earlier, by what says so.
+        """
+        seal = self._connection.seal
+        if seal is None:
+            return []
+        # As a write: a file that was never sealed is sealed now.
+        return await self._connection.ask(_Job(lambda db: seal.faults(db, ends), writes=True))
+
     async def check(self) -> str:
         """What SQLite finds wrong with the file, empty if nothing; it is recovered if that was asked for at `open`.
 
@@ -210,9 +248,11 @@ class _Connection:
 
     shrink = False
 
-    def __init__(self, path: Path, recovered: Callable[[Recovery], None] | None) -> None:
+    def __init__(self, path: Path, recovered: Callable[[Recovery], None] | None, seal: Seal | None) -> None:
+        self.seal = seal
         self._path = path
         self._recovered = recovered
+        self._sealed = (0, 0)
         self._db: sqlite3.Connection | None = None
         self._file = (0, 0)
         self._ended = False
@@ -277,14 +317,19 @@ class _Connection:
                     job.done.set_exception(outcome)
                 case _:
                     job.done.set_result(outcome)
+        if self.seal is not None:
+            self.seal.keep()
 
     def _outcomes(self, db: sqlite3.Connection, jobs: list[_Job]) -> list[Any]:
         if not jobs[0].writes:
             return [jobs[0].work(db)]
         db.execute("BEGIN IMMEDIATE")
         try:
+            if self.seal is not None and self._sealed != self._file:
+                self.seal.open(db)
             outcomes = [self._alone(db, job) for job in jobs]
             db.execute("COMMIT")
+            self._sealed = self._file
         except BaseException:
             # A full disk or a damaged file may have ended the transaction by itself.
             if db.in_transaction:
@@ -378,19 +423,27 @@ def _verb(job: _Job) -> str:
     return "write" if job.writes else "read"
 
 
-def _put(db: sqlite3.Connection, puts: Sequence[Put]) -> tuple[int, ...]:
+def _put(db: sqlite3.Connection, puts: Sequence[Put], seal: Seal | None) -> tuple[int, ...]:
     versions: list[int] = []
+    difference = 0
     for put in puts:
         place = (put.table, put.key)
-        row = db.execute("SELECT version FROM kept WHERE tbl=? AND key=?", place).fetchone()
+        row = db.execute("SELECT version, mac FROM kept WHERE tbl=? AND key=?", place).fetchone()
         version: int = 0 if row is None else row[0]
         put.check(version)
+        difference -= 0 if row is None else number_of(row[1])
         if put.value is None:
             db.execute("DELETE FROM kept WHERE tbl=? AND key=?", place)
             versions.append(0)
         else:
-            db.execute("INSERT OR REPLACE INTO kept VALUES (?,?,?,?)", (*place, put.value, version + 1))
+            mac = "" if seal is None else seal.mac(put.table, Row(put.key, put.value, version + 1))
+            difference += number_of(mac)
+            db.execute(
+                "INSERT OR REPLACE INTO kept VALUES (?,?,?,?,?)", (*place, put.value, version + 1, mac)
+            )
             versions.append(version + 1)
+    if seal is not None and puts:
+        seal.change(db, difference)
     return tuple(versions)
 
 

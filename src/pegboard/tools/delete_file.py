@@ -1,4 +1,4 @@
-"""delete_file: delete one file, after a yes; `pegboard undo` brings it back."""
+"""delete_file: delete one file; `pegboard undo` brings it back."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ async def plan_delete(call: ValidCall, context: Context) -> Plan:
     return await _plan(context.port(Files), call.arguments["path"])
 
 
-@tool(plan=plan_delete, level="confirm", hints=("delete a file", "remove a file", "删除文件"))
+@tool(plan=plan_delete, hints=("delete a file", "remove a file", "删除文件"))
 async def delete_file(
     path: DeletePath, *, files: Inject[Files], planned: Inject[Plan | None] = None
 ) -> ToolResult:
-    """Delete one file. The user is asked first. Folders cannot be deleted with it.
+    """Delete one file. The user is asked first if undo could not restore it. Folders cannot be deleted with it.
 
     Args:
         path: Path of the file, relative to the workspace.

@@ -12,7 +12,8 @@ from pegboard.core.content import Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import TimedOut
-from pegboard.core.result import Notes, ToolResult
+from pegboard.core.hosts import host_note, shown_host
+from pegboard.core.result import REACHED, Notes, ToolResult
 from pegboard.core.schema.annotations import Alias, Command, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.processes import Process, Processes
@@ -20,7 +21,7 @@ from pegboard.ports.shell import ExecOutcome, ExecRequest, Shell
 from pegboard.process.child import shown_status
 
 YIELD_MS = 5000
-"""Milliseconds after which a command goes to the background, where `process` can follow it."""
+"""Milliseconds after which a command goes to the background, where the kit has `process` to follow it."""
 
 Seconds = Annotated[float, Field(gt=0, le=600), Alias("timeout_s", "timeout_seconds", "timeoutSec")]
 
@@ -34,7 +35,8 @@ async def plan_exec(call: ValidCall, context: Context) -> Plan:
     if shell.backend() == "none":
         effects = [_ask(effect) if effect.kind == "exec" else effect for effect in effects]
     known = {effect.target for effect in effects if effect.kind == "connect"}
-    effects += [Effect("connect", host) for host in arguments.get("hosts") or () if host not in known]
+    hosts = dict.fromkeys(map(shown_host, arguments.get("hosts") or ()))
+    effects += [Effect("connect", host, reason=host_note(host)) for host in hosts if host not in known]
     private = {
         "read_only": inspection.read_only,
         "timeout_given": bool({"timeout", "timeout_ms"} & {*call.sent}),
@@ -70,17 +72,18 @@ async def exec_(
     """Run a command with bash and return its output and exit code.
 
     Each call starts a new shell in the workspace; `cd` and variables do not persist. Input is empty
-    and prompts get no answer. Use read_file, edit_file, glob and grep for files. A server or a
-    long build should run in the background; follow it with process.
+    and prompts get no answer. Use read_file, edit_file, glob and grep for files. With the process
+    tool, a command that still runs after 5 seconds continues in the background, and a server should
+    be started there; without that tool the call waits until the command ends or times out.
 
     Args:
         command: The command as typed in a shell; may span lines.
-        timeout: Seconds before it and its child processes are stopped.
+        timeout: Seconds before it and its child processes are stopped, default 60.
         working_dir: Folder to run it in, relative to the workspace.
         env: Variables to set for it.
         stdin: Text for its standard input.
-        background: Start it and return its process_id at once; no timeout unless given.
-        yield_ms: Milliseconds to wait before it continues in the background.
+        background: Start it and return its process_id at once, for process; no timeout unless given.
+        yield_ms: Milliseconds to wait before it continues in the background, default 5000.
         pty: Run it in a terminal, for programs that need one. Implies background.
         description: What it is for, in a few words.
         hosts: Hosts it needs, such as api.example.com; without any it has no network.
@@ -96,10 +99,11 @@ async def exec_(
         stdin=None if stdin is None else stdin.encode(),
         hosts=_hosts(hosts, planned),
         read_only=bool(known.get("read_only", False)),
+        approved=tuple(e.target for e in planned.effects if e.kind in ("write", "delete")) if planned else (),
     )
     wait_s = _wait_s(background or pty, yield_ms, seconds, jobs is not None)
     if jobs is None or wait_s is None:
-        return _shown(await shell.run(request), seconds)
+        return _shown(await shell.run(request), seconds, can_follow=jobs is not None)
     unbounded = (background or pty) and not known.get("timeout_given", False)
     started = await jobs.start(
         replace(request, timeout_s=0.0) if unbounded else request,
@@ -108,7 +112,7 @@ async def exec_(
         yield_s=wait_s,
     )
     if isinstance(started, ExecOutcome):
-        return _shown(started, seconds)
+        return _shown(started, seconds, can_follow=True)
     return await _left_running(started, jobs, wait_s)
 
 
@@ -124,7 +128,7 @@ def _wait_s(background: bool, yield_ms: int | None, timeout_s: float, can_yield:
 
 def _hosts(named: list[str] | None, planned: Plan | None) -> tuple[str, ...]:
     """The hosts that were authorised with the call, except the machine itself."""
-    wanted = list(named or ())
+    wanted = [shown_host(host) for host in named or ()]
     if planned is not None:
         wanted += [effect.target for effect in planned.effects if effect.kind == "connect"]
     return tuple(dict.fromkeys(host for host in wanted if not _is_local(host)))
@@ -146,7 +150,7 @@ def _ask(effect: Effect) -> Effect:
     return replace(effect, at_least="ask", reason="commands are not sandboxed on this machine")
 
 
-def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
+def _shown(outcome: ExecOutcome, timeout_s: float, *, can_follow: bool) -> ToolResult:
     """Output first, then stderr under its name, then the exit code."""
     data = {
         "exit_code": outcome.exit_code,
@@ -161,10 +165,18 @@ def _shown(outcome: ExecOutcome, timeout_s: float) -> ToolResult:
         raise TimedOut(
             f"Command timed out after {timeout_s:g} seconds; it and its child processes were stopped."
             + (f" Output so far:\n{so_far}\n" if so_far else " It wrote no output."),
-            hint="Give a longer timeout, or start it with background=true and follow it with process.",
+            hint="Give a longer timeout, or start it with background=true and follow it with process."
+            if can_follow
+            else "Give a longer timeout.",
             details=data,
         )
-    extra = {"backend": outcome.backend, "dropped_bytes": outcome.dropped_bytes, "exec": list(outcome.notes)}
+    extra: dict[str, Any] = {
+        "backend": outcome.backend,
+        "dropped_bytes": outcome.dropped_bytes,
+        "exec": list(outcome.notes),
+    }
+    if outcome.reached is not None:
+        extra[REACHED] = list(outcome.reached)
     return ToolResult(content=(Text(_text(outcome)),), data=data, notes=Notes(extra=extra))
 
 

@@ -242,7 +242,8 @@ async def test_the_same_refused_call_of_a_turn_is_not_asked_again_and_the_reason
         ]
     )
 
-    assert asked == ["send", "send"]
+    # The third says something else, to where nothing may be sent.
+    assert asked == ["send"]
     assert ["not on Fridays" in str(r) for r in results] == [True, True, True]
 
 

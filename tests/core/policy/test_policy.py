@@ -8,7 +8,7 @@ import pytest
 
 from pegboard import PURE, Effect, Executor, Policy, Rule, tool
 from pegboard.core.errors import ConfigError
-from pegboard.core.policy.policy import explain
+from pegboard.core.policy.policy import SHIPPED, explain
 from pegboard.core.policy.rules import Situation
 from tests.ledger import owes
 
@@ -148,8 +148,9 @@ def test_without_a_sandbox_every_command_asks_except_in_full() -> None:
 
 
 def test_the_shipped_rules_protect_what_runs_by_itself() -> None:
-    assert verdict(Policy.of(mode="full"), Effect("write", ".git/hooks/pre-commit")) == "deny"
+    assert verdict(Policy.of(mode="full"), Effect("write", ".git/hooks/pre-commit")) == "ask"
     assert verdict(Policy.of(mode="full"), Effect("write", "pegboard.toml")) == "deny"
+    assert verdict(Policy.of(mode="full"), Effect("delete", "sub/.pegboard/x")) == "deny"
     assert verdict(Policy.of(mode="full"), Effect("write", ".envrc")) == "ask"
     assert verdict(Policy(mode="full", shipped=False), Effect("write", "pegboard.toml")) == "allow"
 
@@ -200,7 +201,7 @@ def test_explain_names_every_rule_that_was_tried() -> None:
     tried = [t for t in out["effects"][0]["tried"] if t["matches"]]
     assert tried == [{"rule": "ask write:src/*", "source": "user", "matches": True}]
     assert [t["rule"] for t in out["effects"][1]["tried"] if t["matches"]] == ["allow read:~/x"]
-    assert len(out["effects"][0]["tried"]) == 12
+    assert len(out["effects"][0]["tried"]) == len(SHIPPED) + 2
     asked = explain(Policy.of(), (OUT,), HERE)["effects"][0]
     assert asked["reason"] == "the path is outside the workspace"
 

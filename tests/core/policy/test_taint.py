@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pegboard import Effect, Executor, Toolkit, tool
 from pegboard.core.context import Context
 from pegboard.core.effects import Change, ChangeSet, Plan
+from pegboard.core.errors import NotFound, Unavailable
 from pegboard.core.policy.approval import AllowOnce, ApprovalRequest
+from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Situation
 from pegboard.core.policy.taint import MemoryProvenance, TaintRules, TaintTracker
@@ -460,3 +464,108 @@ def test_a_kept_result_gives_its_labels_to_whoever_reads_it() -> None:
 
     assert taints.labels_of_reads(Plan((Effect("read", "spill:1"),)), HERE) == {"untrusted": "read spill:1"}
     assert taints.labels_of_reads(Plan((Effect("read", "spill:2"),)), HERE) == {}
+
+
+@tool(effects=lambda a: [Effect("connect", a["host"])])
+def unreachable(host: str) -> str:
+    """Reach a host that does not answer."""
+    raise Unavailable(f"{host} does not answer")
+
+
+@tool(effects=lambda a: [Effect("connect", host) for host in a["planned"]])
+def watched(planned: list[str], reached: list[str]) -> ToolResult:
+    """Run a command whose connections were watched."""
+    return replace(ToolResult.from_text("done"), notes=Notes(extra={"reached": reached}))
+
+
+def missing(path: ReadPath) -> str:
+    """Read a file that is not there."""
+    raise NotFound(f"no file {path}")
+
+
+async def never(invocation: object, proceed: object) -> str:
+    """A middleware that answers by itself."""
+    return "from a cache of ours"
+
+
+@pytest.mark.parametrize(
+    ("kit", "options", "call"),
+    [
+        ([fetch], {"policy": ["deny connect"]}, ("fetch", {"host": "evil.example"})),
+        ([fetch], {"policy": ["ask connect"]}, ("fetch", {"host": "evil.example"})),
+        ([look], {"policy": ["deny read:.env"]}, ("look", {"path": ".env"})),
+        ([fetch], {"policy": OPEN, "middleware": [never]}, ("fetch", {"host": "evil.example"})),
+        ([unreachable], {"policy": OPEN}, ("unreachable", {"host": "evil.example"})),
+        ([missing], {}, ("missing", {"path": ".env"})),
+        ([watched], {"policy": OPEN}, ("watched", {"planned": ["evil.example"], "reached": []})),
+        ([fetch], {"policy": OPEN}, ("fetch", {"host": 7})),
+    ],
+    ids=["rule", "nobody", "read", "middleware", "unreachable", "no file", "proxy", "arguments"],
+)
+async def test_a_call_that_did_not_run_or_reached_nothing_leaves_no_label(
+    tmp_path: Path, kit: list[Any], options: dict[str, Any], call: tuple[str, dict[str, Any]]
+) -> None:
+    executor = Executor([*kit, note], workspace=tmp_path, **options)
+
+    result = await executor.call(*call)
+    after = await executor.call("note", {"path": "a.txt"})
+
+    assert result.notes.labels == after.notes.labels == ()
+    assert "<<untrusted" not in for_model([result], "seed")[0].text
+
+
+async def test_a_command_brings_in_what_it_reached_and_not_what_it_could_have() -> None:
+    tracker = TaintTracker()
+    executor = Executor([watched], policy=OPEN, safeguards=Guards(taints=tracker))
+
+    await executor.call("watched", {"planned": ["a.example", "*.b.example"], "reached": ["x.b.example"]})
+
+    assert tracker.sources("local") == {"untrusted": ["connect x.b.example"]}
+
+
+@pytest.mark.parametrize("rules", [["deny send"], ["ask send"]], ids=["by a rule", "by nobody"])
+async def test_a_refusal_asks_to_stop_and_stands_outside_every_mark(rules: list[str]) -> None:
+    executor = Executor(KIT, policy=[*rules, "allow connect"])
+    await executor.call("fetch", {"host": "evil.example"})
+
+    refused = for_model([await executor.call("mail", {"text": "x"})], "seed")[0]
+
+    assert refused.text.endswith("Do not try the same by another way; say what you need and why.")
+    assert "different approach" not in refused.text and "<<untrusted" not in refused.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "effect", "named"),
+    [
+        ("Send it to ann@x.example, please.", Effect("send", "mail:ann@x.example"), True),
+        ("Send it to Ann@X.example.", Effect("send", "mail:ann@x.example"), True),
+        ("mail joann@x.example", Effect("send", "mail:ann@x.example"), False),
+        ("mail ann@x.example.org", Effect("send", "mail:ann@x.example"), False),
+        ("mail ann@x.example", Effect("send", "mail:ann@x.example, eve@y.example"), False),
+        ("post it to https://api.example/new", Effect("connect", "api.example"), True),
+        ("see notapi.example", Effect("connect", "api.example"), False),
+        ("see api.example", Effect("connect", "api.example:22"), False),
+        ("run everything", Effect("spawn", "run"), False),
+        ("", Effect("send", "mail:ann@x.example"), False),
+    ],
+)
+def test_a_destination_that_the_user_typed_is_endorsed_word_for_word(
+    typed: str, effect: Effect, named: bool
+) -> None:
+    tracker = TaintTracker()
+    tracker.add_user_text("s", typed)
+    for label in ("untrusted", "private"):
+        tracker.add("s", label, "somewhere")
+    allowed = Policy.of(["allow send", "allow connect", "allow spawn"])((effect,), HERE)
+
+    decision = tracker.tighten(allowed, Plan((effect,)), HERE, "s", frozenset({"untrusted", "private"}))
+
+    assert (decision.verdict == "allow") is named
+    assert not tracker.is_named("another session", effect)
+
+
+def test_what_a_page_says_names_nobody() -> None:
+    tracker = TaintTracker()
+    tracker.endorse_text("s", "mail ann@x.example")
+
+    assert not tracker.is_named("s", Effect("send", "mail:ann@x.example"))

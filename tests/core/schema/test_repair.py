@@ -242,3 +242,14 @@ def test_a_value_with_a_trailing_comma_is_read_exactly(value: dict[str, Any]) ->
         assert not value or "\\n" in text  # `{,}`, or a name with a line break in it
     else:
         assert repaired.value == value
+
+
+@pytest.mark.parametrize("text", [r"\\srv\share\x", r"C:\dir\\sub", r"\\d+\s", r"a\/b\q", r"C:\u00e9\q"])
+def test_a_text_with_backslashes_of_both_kinds_is_refused_and_loses_none(text: str) -> None:
+    with pytest.raises(Malformed):
+        repair_json(f'{{"city": "{text}"}}')
+
+
+@pytest.mark.parametrize("text", [r"C:\dir\sub", r"\d+\s", r"C:\Users\me"])
+def test_backslashes_that_are_no_escapes_are_taken_letter_by_letter(text: str) -> None:
+    assert repair_json(f'{{"city": "{text}"}}').value == {"city": text}

@@ -420,7 +420,7 @@ async def test_a_granted_host_is_reached_and_others_are_named(tmp_path: Path, pa
         shell,
         f"curl -s http://localtest.example:{page}/; echo; curl -sx socks5h://127.0.0.1:3128"
         f" http://localtest.example:{page}/; echo; curl -s http://other.example/; curl -s http://127.0.0.1:{page}/",
-        hosts=("localtest.example",),
+        hosts=(f"localtest.example:{page}",),
     )
 
     assert outcome.stdout.splitlines()[:2] == [f"hello from localtest.example:{page}"] * 2

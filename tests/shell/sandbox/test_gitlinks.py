@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 
 from pegboard.app.shell import JournalSnapshots
 from pegboard.files.journal import Journal
+from pegboard.ports.processes import Process
+from pegboard.ports.shell import ExecRequest
+from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.sandbox.git import gitlinks
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
@@ -128,21 +132,85 @@ def test_a_broken_index_names_nothing(broken: bytes) -> None:
     assert gitlinks(broken) == []
 
 
-async def test_a_repository_that_no_index_names_is_named_in_the_answer(
+NEW = "git init -q sub; git -C sub -c user.name=a -c user.email=a@x commit -q --allow-empty -m x; "
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ["git init -q sub; git -C sub config core.fsmonitor $PWD/evil"],
+        ["git init -q sub", "git -C sub config core.fsmonitor $PWD/evil"],
+        [NEW + "git -C sub config core.hooksPath $PWD; cp evil post-index-change"],
+        [NEW + "cp evil sub/.git/hooks/post-index-change"],
+        [NEW + "mkdir h; cp evil h/post-index-change; rm -r sub/.git/hooks; ln -s ../../h sub/.git/hooks"],
+        [NEW + "git config -f more core.fsmonitor $PWD/evil; git -C sub config include.path $PWD/more"],
+        [NEW + "mv sub/.git hidden; git config -f hidden/config core.fsmonitor $PWD/evil; echo gitdir: ../hidden > sub/.git"],
+        [NEW + "mv sub/.git hidden; git config -f hidden/config core.fsmonitor $PWD/evil; ln -s ../hidden sub/.git"],
+        [NEW + "git config -f sub/.git/config.worktree core.fsmonitor $PWD/evil; git -C sub config extensions.worktreeConfig true"],
+        [NEW + "mkdir o; git config -f o/config core.fsmonitor $PWD/evil; cp -r sub/.git/objects sub/.git/refs o; echo ../../o > sub/.git/commondir"],
+        [NEW + "mv sub/.git/HEAD .; git -C . config -f sub/.git/config core.fsmonitor $PWD/evil", "mv HEAD sub/.git/HEAD"],
+        [NEW + "mv sub/.git s; mv s/HEAD .; git config -f s/config core.fsmonitor $PWD/evil", "mv HEAD s; mv s sub/.git"],
+        [NEW + "mkdir n; git config -f n/config core.fsmonitor $PWD/evil", "mkdir -p m/.git; mv n/config sub/.git/config"],
+    ],
+)  # fmt: skip
+async def test_git_in_a_repository_that_a_command_made_runs_nothing(
+    tmp_path: Path, workspace: Path, commands: list[str]
+) -> None:
+    ran = tmp_path / "ran"
+    (workspace / "evil").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    (workspace / "evil").chmod(0o755)
+    shell = await shell_in(tmp_path, snapshots=JournalSnapshots(workspace, Journal(tmp_path / "journal")))
+
+    outcomes = [await run(shell, command) for command in commands]
+    assert outcomes[-1].exit_code == 0, outcomes[-1].stderr
+    with contextlib.suppress(subprocess.CalledProcessError):
+        git(workspace / "sub", "status", "--porcelain")
+        git(workspace / "sub", "add", ".")
+
+    assert not ran.exists()
+    assert any(note for outcome in outcomes for note in outcome.notes)
+
+
+async def test_a_repository_that_was_made_in_the_background_runs_nothing_either(
     tmp_path: Path, workspace: Path
 ) -> None:
-    journal = Journal(tmp_path / "journal")
-    shell = await shell_in(tmp_path, snapshots=JournalSnapshots(workspace, journal))
+    ran = tmp_path / "ran"
+    (workspace / "evil").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    (workspace / "evil").chmod(0o755)
+    shell = await shell_in(tmp_path, snapshots=JournalSnapshots(workspace, Journal(tmp_path / "journal")))
+    jobs = BackgroundCommands(shell)
 
+    request = ExecRequest(command="read; " + NEW + "git -C sub config core.fsmonitor $PWD/evil", timeout_s=0)
+    started = await jobs.start(request)
+    assert isinstance(started, Process)
+    await jobs.send(started.process_id, "go\n")
+    await jobs.wait_for(started.process_id, "never", timeout_s=20)
+    git(workspace / "sub", "status", "--porcelain")
+
+    assert not ran.exists()
+    assert any("core.fsmonitor" in note for process in jobs.list() for note in process.notes)
+    await jobs.close()
+
+
+async def test_ordinary_work_in_a_repository_below_the_workspace_says_nothing(
+    tmp_path: Path, workspace: Path
+) -> None:
+    shell = await shell_in(tmp_path, snapshots=JournalSnapshots(workspace, Journal(tmp_path / "journal")))
     made = await run(
-        shell, "git init -q n/b && git -C n/b config alias.x '!true'; mkdir c; echo gitdir: ../x > c/.git"
+        shell, NEW + "cd sub; git remote add o https://x.example/y; git worktree add -q ../wt -b side"
     )
-    again = await run(shell, "cd n/b && git -c user.name=a -c user.email=a@x commit -q --allow-empty -m x")
+    git(workspace / "sub", "config", "alias.st", "status")
+    hook = workspace / "sub" / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\n")
+    again = await run(
+        shell,
+        "cd wt && echo x > y && git add y && git -c user.name=a -c user.email=a@x commit -nqm y; mv ../sub ../moved",
+    )
 
-    assert made.notes[:1] == (
-        "git does what their config and hooks say, and this command wrote those of: c, n/b",
-    )
-    assert again.notes == ()
+    assert (made.exit_code, again.exit_code, again.notes) == (0, 0, ())
+    assert [note for note in made.notes if ".git/objects was created" not in note] == []
+    assert git(workspace / "moved", "config", "alias.st").strip() == "status"
+    assert (workspace / "moved/.git/hooks/pre-commit").exists()
 
 
 async def test_a_protected_link_whose_folder_became_a_link_moves_nothing_outside(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pegboard.app.shell import git_settings
-from pegboard.shell.sandbox.git import folder_inside, hook_folders
+from pegboard.shell.sandbox.git import folder_inside, started_by
 from tests.ledger import owes
 from tests.shell.kit import run, shell_in
 from tests.shell.sandbox.test_gitlinks import git
@@ -156,7 +156,7 @@ def test_the_config_is_read_as_git_reads_it(tmp_path: Path, text: str, found: tu
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").write_text(text)
 
-    assert hook_folders(tmp_path) == found
+    assert started_by(tmp_path) == found
     # git itself says the last one.
     git_says = git(tmp_path, "config", "--file", ".git/config", "--default", "", "core.hooksPath").strip()
     assert git_says == (found[-1] if found else "")

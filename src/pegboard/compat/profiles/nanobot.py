@@ -59,6 +59,8 @@ NANOBOT: Final = (
         "delete_file",
         "Delete a file (asks for confirmation).",
         required("path", text("The file path to delete")),
+        zh="删除文件(需确认)。",
+        level="confirm",
     ),
     row(
         "ask_user",

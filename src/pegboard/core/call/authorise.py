@@ -10,6 +10,7 @@ from pegboard.core.call.call import Call, Turn, new_id
 from pegboard.core.call.plan import plan, situation_of
 from pegboard.core.call.shape import as_tool_error, record_start, suspended_error, was_cancelled
 from pegboard.core.content import ToolCall
+from pegboard.core.effects import Effect
 from pegboard.core.errors import Conflict, PermissionDenied
 from pegboard.core.events import PermissionRequested
 from pegboard.core.policy.approval import (
@@ -82,6 +83,16 @@ def evaluate(call: Call) -> Decision:
 async def _decide(call: Call, turn: Turn | None) -> None:
     meter, grants = call.parts.guards.meter, call.parts.grants
     call.decision = evaluate(call)
+    if turn is not None and (before := turn.refusal(call.plan.effects)) is not None:
+        effect, refusal = before
+        call.approver = refusal.by or "nobody"
+        why = f": {refusal.reason}" if refusal.reason else ""
+        call.decision = replace(call.decision, rule=REFUSED_BEFORE, reason=refusal.reason)
+        raise PermissionDenied(
+            f"{call.tool.name} may not {_named(effect)}, which was refused before in this run{why}",
+            hint=STOP,
+            details={"rule": call.decision.rule, "decision": "deny", "by": refusal.by},
+        )
     if meter is not None and call.decision.verdict != "deny":
         call.budget_warning = await meter.soft_limit_warning(call.tool.name, call.outer)
         if call.budget_warning and call.decision.verdict == "allow":
@@ -92,7 +103,11 @@ async def _decide(call: Call, turn: Turn | None) -> None:
                 for grant in call.decision.grants:
                     await grants.use(grant)
         case "deny":
-            raise _denied(call)
+            denial = _denied(call)
+            if turn is not None:
+                denied = [e.effect for e in call.decision.effects if e.verdict == "deny"]
+                turn.refuse(denied, Refused(call.decision.reason or call.decision.rule, by="policy"))
+            raise denial
         case _:
             await _ask(call, turn)
 
@@ -104,6 +119,11 @@ async def _ask(call: Call, turn: Turn | None) -> None:
         call.approver = refusal.by or "nobody"
         raise _refused(call, refusal)
     request = _request(call)
+    if turn is not None and not call.budget_warning:
+        by = turn.allows(call.tool.name, [_without_reason(e) for e in request.asking])
+        if by is not None:
+            call.approver = by
+            return
     call.parts.recorder.record(
         PermissionRequested(
             approval=request.id,
@@ -124,17 +144,25 @@ async def _ask(call: Call, turn: Turn | None) -> None:
             call.approver = answer.by or "nobody"
             if turn is not None and answer.by != "pegboard":
                 turn.refused[call.digest] = answer
+                turn.refuse(request.asking, answer)
             raise _refused(call, answer)
         case _:
             call.approver = answer.by or "approver"
     await _confirm_unchanged(call)
-    if answer.scope == "once":
+    if answer.scope == "run" and turn is not None:
+        turn.allow(call.tool.name, map(_without_reason, request.asking), call.approver)
+    if answer.scope in ("once", "run"):
         return
     if call.budget_warning and call.parts.guards.meter is not None:
         call.parts.guards.meter.lift_soft_limit(call.tool.name, call.outer)
     # An approval of a budget alone says nothing about the effects.
     if call.parts.grants is not None and (request.asking or not call.budget_warning):
         await call.parts.grants.add(request, answer, workspace=call.workspace)
+
+
+def _without_reason(effect: Effect) -> Effect:
+    """The effect by what it does; why it asks may change within a run."""
+    return Effect(effect.kind, effect.target, argv=effect.argv, bound=effect.bound)
 
 
 async def _answer(call: Call, request: ApprovalRequest) -> Answer:
@@ -174,6 +202,7 @@ def _request(call: Call) -> ApprovalRequest:
         digest=call.digest,
         novel=() if novelty is None else novelty.unseen(call.workspace, keys),
         tainted=decision.tainted,
+        person=decision.person,
         session=outer.session,
         agent=outer.agent,
         run=outer.run,
@@ -192,19 +221,29 @@ def _digest(call: Call) -> str:
     )
 
 
+REFUSED_BEFORE: Final = "refused before in this run"
+"""The rule of a call that would do what was refused in its run."""
+
+STOP: Final = "Do not try the same by another way; say what you need and why."
+"""What every refusal tells the model."""
+
 _VERBS: Final = {"exec": "run", "connect": "connect to"}
 """How a sentence names an effect whose kind is no verb that fits its target."""
+
+
+def _named(effect: Effect) -> str:
+    return f"{_VERBS.get(effect.kind, effect.kind)} {effect.target}"
 
 
 def _denied(call: Call) -> PermissionDenied:
     decision = call.decision
     reason = decision.reason or decision.rule
     denied = [e.effect for e in decision.effects if e.verdict == "deny"]
-    targets = ", ".join(f"{_VERBS.get(e.kind, e.kind)} {e.target}" for e in denied)
+    targets = ", ".join(map(_named, denied))
     what = f"{call.tool.name} may not {targets}" if targets else f"{call.tool.name} may not run"
     return PermissionDenied(
         f"{what}: {reason}" + (f" (rule: {decision.rule})" if decision.reason else ""),
-        hint="Do not work around this; tell the user what you need and why.",
+        hint=STOP,
         details={"rule": decision.rule, "decision": "deny"},
     )
 
@@ -214,6 +253,6 @@ def _refused(call: Call, answer: Refused) -> PermissionDenied:
     reason = answer.reason or "the request was refused"
     return PermissionDenied(
         f"{call.tool.name} was not allowed to run: {reason}",
-        hint=f"Reason: {decision.reason or decision.rule}. Continue without it, or ask the user.",
+        hint=f"It needed approval: {decision.reason or decision.rule}. {STOP}",
         details={"rule": decision.rule, "decision": "ask", "by": answer.by},
     )

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import itertools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
@@ -19,6 +19,7 @@ from pegboard.core.events import CallUpdate, DestinationTried, Recorder
 from pegboard.core.limits import Clock
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Approver, Refused
 from pegboard.core.policy.budgets import UNLIMITED, Remaining
+from pegboard.core.policy.grants import does_the_same
 from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.policy import ALLOWED, Decision, Policy
 from pegboard.core.policy.rules import Situation
@@ -177,9 +178,43 @@ class GrantStore(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """What the calls of one turn share: a person's refusals, which need no second question."""
+    """What the calls of one turn, or of a run, share: what was refused, by a person or a rule.
+
+    A refusal holds for the effect: no other tool and no other spelling gets it another answer.
+
+    Attributes:
+        refused: by the digest of a call.
+        effects: what was refused, and how.
+        allowed: by tool, what it was allowed for the rest of the run, and by whom.
+    """
 
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
+    effects: list[tuple[Effect, Refused]] = field(default_factory=list[tuple[Effect, Refused]])
+
+    allowed: dict[tuple[str, Effect], str] = field(default_factory=dict[tuple[str, Effect], str])
+
+    def allow(self, tool: str, effects: Iterable[Effect], by: str) -> None:
+        """Remember that a tool may do this until the run ends."""
+        self.allowed.update({(tool, effect): by for effect in effects})
+
+    def allows(self, tool: str, effects: Sequence[Effect]) -> str | None:
+        """Who has allowed a tool all of these effects for this run; None if they were not all allowed."""
+        answers = [self.allowed.get((tool, effect)) for effect in effects]
+        return answers[0] if answers and None not in answers else None
+
+    def refuse(self, effects: Iterable[Effect], answer: Refused) -> None:
+        """Remember that these effects were refused."""
+        self.effects += [(effect, answer) for effect in effects]
+
+    def refusal(self, effects: Iterable[Effect]) -> tuple[Effect, Refused] | None:
+        """The first of some effects that was refused before, with the answer."""
+        if not self.effects:
+            return None
+        for effect in effects:
+            for refused, answer in self.effects:
+                if does_the_same(effect, refused):
+                    return effect, answer
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +284,7 @@ class Call:
         budget_warning: which budget asks for this call; empty if none does.
         remaining: what budgets leave to this call.
         labels: taint labels that the call itself brought in, and their sources; None before it has run.
+        ran: whether the function was called.
         booked: whether budgets have reserved it.
         recorded: whether its start is in the record.
     """
@@ -268,6 +304,7 @@ class Call:
     budget_warning: str = ""
     remaining: Remaining = UNLIMITED
     labels: dict[str, str] | None = None
+    ran: bool = False
     booked: bool = False
     recorded: bool = False
     _context: Context | None = None

@@ -26,7 +26,7 @@ from pegboard.core.call.call import (
     Turn,
     new_call_id,
 )
-from pegboard.core.call.plan import decode, plan, ports_of, situation_of
+from pegboard.core.call.plan import decode, marked_effects, plan, ports_of, situation_of
 from pegboard.core.call.provide import Provided
 from pegboard.core.call.run import run
 from pegboard.core.call.shape import (
@@ -40,8 +40,14 @@ from pegboard.core.call.shape import (
 )
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
-from pegboard.core.effects import Effect
-from pegboard.core.errors import CallCancelled, PermissionDenied, ToolError, check_callables
+from pegboard.core.effects import Effect, Plan, Verdict
+from pegboard.core.errors import (
+    CallCancelled,
+    OutsideWorkspace,
+    PermissionDenied,
+    ToolError,
+    check_callables,
+)
 from pegboard.core.events import CallFinished, MemoryRecorder, Recorder
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.policy.approval import Approver, DenyAll
@@ -163,21 +169,25 @@ class Pipeline:
             ToolError: it cannot be decoded or planned.
         """
         call = decode(self.parts, sent, context)
+        await self._decide(call)
+        return call
+
+    async def _decide(self, call: Call) -> None:
         await plan(call)
         check_secrets(call)
         await self.parts.guards.refresh(call.workspace)
         call.decision = evaluate(call)
-        return call
 
     async def preview(self, sent: ToolCall, context: Context) -> Preview:
         """What `call` would do with these arguments; changes nothing and asks nobody."""
+        call: Call | None = None
         try:
-            call = await self.examine(sent, context)
+            call = decode(self.parts, sent, context)
+            await self._decide(call)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  The boundary of a preview: a failed plan is its answer.
-            failure = as_tool_error(error)
-            return Preview(decision="deny", error=failure, reason=str(failure))
+            return await self._preview_of_failure(call, as_tool_error(error))
         return Preview(
             effects=call.plan.effects,
             changes=call.plan.changes.changes,
@@ -185,6 +195,23 @@ class Pipeline:
             rule=call.decision.rule,
             reason=call.decision.reason,
             detail=call.decision,
+        )
+
+    async def _preview_of_failure(self, call: Call | None, failure: ToolError) -> Preview:
+        """A call that cannot run: what its arguments alone say that it would do, and the decision on that."""
+        refused = isinstance(failure, PermissionDenied | OutsideWorkspace)
+        verdict: Verdict = "deny" if refused else "allow"
+        if call is None:
+            return Preview(decision=verdict, error=failure, reason=str(failure))
+        rule = ""
+        with suppress(ToolError):
+            if not call.plan.effects:
+                call.plan = Plan(await marked_effects(call))
+            if not refused:
+                decision = evaluate(call)
+                verdict, rule = decision.verdict, decision.rule
+        return Preview(
+            effects=call.plan.effects, decision=verdict, rule=rule, error=failure, reason=str(failure)
         )
 
     async def plan(self, sent: ToolCall, context: Context) -> Call | None:

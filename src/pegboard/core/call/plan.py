@@ -5,8 +5,9 @@ No later stage sees raw input. Planning looks through the tool's ports and chang
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from os.path import join
+from collections.abc import Awaitable, Iterable, Iterator
+from dataclasses import replace
+from os.path import join, normpath
 from typing import Any, Final, cast
 
 from pegboard.core.call.call import Call, Parts, new_call_id
@@ -14,7 +15,7 @@ from pegboard.core.call.provide import Provided
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.effects import EFFECT_KINDS, EMPTY_PLAN, PATH_KINDS, Effect, Plan
-from pegboard.core.errors import BuildError, UnknownTool
+from pegboard.core.errors import BuildError, OutsideWorkspace, PermissionDenied, UnknownTool
 from pegboard.core.policy.rules import CONDITIONS, Situation
 from pegboard.core.policy.taint import UNTRUSTED
 from pegboard.core.schema.problems import format_json, short_name
@@ -92,15 +93,37 @@ _SEVERAL: Final = (list, tuple, set, frozenset)
 
 
 async def plan(call: Call) -> None:
-    """Set the call's plan.
+    """Set the call's plan; of a call that is refused here it is what the arguments name.
 
     Raises:
         ToolError: the tool's own plan or effects function refuses the arguments.
         BuildError: it gave something that is not a plan or an effect.
     """
+    try:
+        await _plan(call)
+    except (PermissionDenied, OutsideWorkspace):
+        call.plan = Plan(tuple(_named(call)))
+        raise
+
+
+def _named(call: Call) -> Iterator[Effect]:
+    """The effects that marked parameters name, as they are written: they may lead where nothing is resolved."""
+    for parameter in call.tool.markers:
+        value = call.decoded.arguments.get(parameter.name)
+        if parameter.marker is None or value is None:
+            continue
+        for item in cast("list[Any]", value) if isinstance(value, _SEVERAL) else [value]:
+            is_path = parameter.marker.kind in PATH_KINDS
+            yield Effect(
+                parameter.marker.kind, normpath(str(item)) if is_path else str(item), at_least="deny"
+            )
+
+
+async def _plan(call: Call) -> None:
     tool = call.tool
     if tool.plan is not None:
         call.plan = await _own_plan(call)
+        await _judge_deletions(call)
         return
     declared = tool.effects
     if not declared and not tool.markers:
@@ -110,8 +133,46 @@ async def plan(call: Call) -> None:
         effects = _effects_of(tool, declared(call.decoded.arguments))
     elif declared:
         effects = tuple(declared)
-    effects += await _marked(call)
+    effects += await marked_effects(call)
     call.plan = Plan(effects) if effects else EMPTY_PLAN
+    await _judge_deletions(call)
+
+
+async def _judge_deletions(call: Call) -> None:
+    """A deletion passes if undo can restore all of it, and asks if not: by what it does, not by which tool does it."""
+    effects, undo = call.plan.effects, call.parts.guards.undo
+    if undo is None or not any(_unjudged(e) for e in effects) or not _is_recorded(call):
+        return
+    judged: list[Effect] = []
+    for number, effect in enumerate(effects):
+        if _unjudged(effect) and not _is_moved(effects[number:]):
+            why = await undo.loss(effect.target)
+            reason = f"undo cannot restore it: {why}" if why else effect.reason
+            effect = replace(effect, at_least="ask" if why else "allow", reason=reason)
+        judged.append(effect)
+    call.plan = replace(call.plan, effects=tuple(judged))
+
+
+def _unjudged(effect: Effect) -> bool:
+    return effect.kind == "delete" and effect.at_least in (None, "allow")
+
+
+def _is_recorded(call: Call) -> bool:
+    """Whether undo knows of what the call deletes: as a change, through the Files port, or by a snapshot."""
+    if call.plan.changes or any(e.kind == "exec" for e in call.plan.effects):
+        return True
+    resolver = call.parts.resolver
+    return resolver is not None and any(port is resolver for _, port in call.parts.ports[call.tool.name])
+
+
+def _is_moved(following: tuple[Effect, ...]) -> bool:
+    """Whether what a command deletes stays in the workspace under another name: `mv a b`."""
+    command = next((e for e in following if e.kind == "exec"), None)
+    if command is None or not command.argv:
+        return False
+    moves = command.argv[0].rpartition("/")[2] == "mv" or command.argv[:2] == ("git", "mv")
+    written = [e for e in following[: following.index(command)] if e.kind == "write"]
+    return moves and bool(written) and not any(e.target.startswith("/") for e in written)
 
 
 async def _own_plan(call: Call) -> Plan:
@@ -153,7 +214,7 @@ def _check(tool: Tool, effects: Iterable[Effect]) -> None:
             )
 
 
-async def _marked(call: Call) -> tuple[Effect, ...]:
+async def marked_effects(call: Call) -> tuple[Effect, ...]:
     """The effects of parameters typed ReadPath, WritePath, Url, Command or Recipient."""
     effects: list[Effect] = []
     taints, resolver = call.parts.guards.taints, call.parts.resolver
@@ -189,7 +250,12 @@ def _host(url: str) -> str:
     except ValueError:
         # Not a URL: the tool will say so; rules see the text as it is.
         host = ""
-    return (host or url).lower()
+    host = (host or url).lower()
+    if host.isascii() and "xn--" not in host:
+        return host
+    from pegboard.core.hosts import shown_host
+
+    return shown_host(host)
 
 
 def opens_own_paths(call: Call) -> bool:

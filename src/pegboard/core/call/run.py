@@ -56,6 +56,7 @@ async def _call_function(call: Call) -> Any:
     arguments = _arguments(call)
     try:
         deadlines.start(deadline, asyncio.current_task(), _timeout_s(call))
+        call.ran = True
         if tool.is_async:
             return await tool.function(**arguments)
         return await _run_in_thread(call, arguments)

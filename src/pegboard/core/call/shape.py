@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -26,7 +26,7 @@ from pegboard.core.events import CallFinished, CallStarted
 from pegboard.core.policy.approval import Waiting
 from pegboard.core.policy.budgets import Spent
 from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
-from pegboard.core.result import SOURCE, ToolResult, to_result
+from pegboard.core.result import REACHED, SOURCE, ToolResult, to_result
 from pegboard.core.secrets.clip import clip
 
 
@@ -41,7 +41,7 @@ async def shape(call: Call, value: Any) -> ToolResult:
         call_id=call.id,
         tool=call.tool.name,
         max_chars=_max_chars(call),
-        labels=_labels(call),
+        labels=_labels(call, value),
         repairs=call.decoded.repairs,
         duration_s=call.elapsed_s(),
     )
@@ -74,15 +74,17 @@ def shape_error(
     return replace(result, data=data)
 
 
-def _labels(call: Call) -> frozenset[str]:
+def _labels(call: Call, value: Any) -> frozenset[str]:
     """The labels under which the call ran; its spill carries them."""
     taints, outer = call.parts.guards.taints, call.outer
     if taints is None or not (taints.held or call.plan.effects):
         return outer.labels
     labels = taints.labels(outer.session, outer.labels)
-    if not call.plan.effects:
+    if not call.plan.effects or not call.ran:
         return labels
-    call.labels = taints.labels_of_result(call.plan, call.situation or situation_of(call.tool, outer))
+    call.labels = taints.labels_of_result(
+        call.plan, call.situation or situation_of(call.tool, outer), reached=_reached(value)
+    )
     return labels.union(call.labels) if call.labels else labels
 
 
@@ -238,13 +240,37 @@ async def record(call: Call, result: ToolResult) -> ToolResult:
         with suppress(Exception):
             # A recorder that breaks must not turn a refusal into an exception; `record_finish` reports it.
             _record_start(call)
-    elif call.recorded and (call.plan.effects or result.notes.labels):
+    elif call.ran and (call.plan.effects or result.notes.labels) and not _did_nothing(call, result.error):
         result = _propagate_taint(call, result)
     if call.booked:
         await charge(call, result)
     if call.parts.guards.stored:
         await call.parts.guards.save()
     return record_finish(call.parts, result)
+
+
+_TOUCHES_NOTHING: Final = {
+    "read": frozenset({"not_found", "outside_workspace", "invalid_arguments", "unavailable"}),
+    "connect": frozenset({"unavailable"}),
+}
+"""By kind of effect: the failures after which nothing was read or reached. Those of commands and servers may hold
+what others wrote."""
+
+
+def _did_nothing(call: Call, error: ToolError | None) -> bool:
+    """Whether a call that failed has read and reached nothing, so that it leaves no label."""
+    if error is None:
+        return False
+    kinds = {e.kind for e in call.plan.effects}
+    refused = isinstance(error, PermissionDenied)
+    return bool(kinds) and all(
+        k in _TOUCHES_NOTHING and (refused or error.code in _TOUCHES_NOTHING[k]) for k in kinds
+    )
+
+
+def _reached(value: Any) -> Iterable[str] | None:
+    """The hosts that a confined command has reached, None where nobody watched."""
+    return value.notes.extra.get(REACHED) if isinstance(value, ToolResult) else None
 
 
 def record_finish(parts: Parts, result: ToolResult) -> ToolResult:
@@ -278,7 +304,9 @@ def _propagate_taint(call: Call, result: ToolResult) -> ToolResult:
     if taints is None:
         return result
     situation = call.situation or situation_of(call.tool, outer)
-    own = taints.labels_of_result(plan, situation) if call.labels is None else call.labels
+    own = call.labels
+    if own is None:
+        own = taints.labels_of_result(plan, situation, reached=_reached(result))
     spill, spills = result.notes.spill, call.parts.shaper.spills
     if PRIVATE not in own:
         # What was cut off was brought in too: it is in the spill.

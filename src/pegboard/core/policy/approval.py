@@ -65,6 +65,7 @@ class ApprovalRequest:
         novel: what is done for the first time in this workspace, such as `host evil.example`.
         tainted: sources of untrusted and of private content for which it asks; empty where it asks for
             another reason. Only a person lifts such a question.
+        person: it changes protected files, which only a person allows either.
         session, agent, run: where the call runs.
     """
 
@@ -78,6 +79,7 @@ class ApprovalRequest:
     digest: str = ""
     novel: tuple[str, ...] = ()
     tainted: tuple[str, ...] = ()
+    person: bool = False
     session: str = ""
     agent: str = ""
     run: str = ""
@@ -88,13 +90,14 @@ class Approved:
     """A yes.
 
     Attributes:
-        scope: once, session, or always (these targets, this tool, this workspace).
+        scope: once, run (this tool towards these targets until the run ends), session, or always (these targets,
+            this tool, this workspace).
         expires_s: seconds until a session or always grant ends; None = 30 days for always.
         uses: how often the grant may be used, None = no limit.
         by: who said so.
     """
 
-    scope: Literal["once", "session", "always"] = "once"
+    scope: Literal["once", "run", "session", "always"] = "once"
     expires_s: float | None = None
     uses: int | None = None
     by: str = ""
@@ -126,14 +129,14 @@ class Waiting:
 
 
 Answer: TypeAlias = Approved | Refused | Waiting
-AnswerWord: TypeAlias = Literal["allow", "deny", "always", "session"]
+AnswerWord: TypeAlias = Literal["allow", "deny", "always", "session", "run"]
 
 
 class Approver(Protocol):
     """Whoever answers approval requests."""
 
     async def decide(self, request: ApprovalRequest) -> Answer | AnswerWord | str:
-        """Answer one request; the words `allow`, `session`, `always`, `deny` are accepted."""
+        """Answer one request; the words `allow`, `run`, `session`, `always`, `deny` are accepted."""
         ...
 
 
@@ -144,6 +147,8 @@ def answer_of(value: object) -> Answer:
             return value
         case "allow" | "once" | "yes" | True:
             return Approved()
+        case "run":
+            return Approved(scope="run")
         case "session":
             return Approved(scope="session")
         case "always":
@@ -151,7 +156,9 @@ def answer_of(value: object) -> Answer:
         case "deny" | "no" | False | None:
             return Refused()
         case _:
-            return Refused(f"the approver answered {value!r}, which is none of allow, session, always, deny")
+            return Refused(
+                f"the approver answered {value!r}, which is none of allow, run, session, always, deny"
+            )
 
 
 def approver_of(given: object) -> Approver:
@@ -183,14 +190,14 @@ class DenyAll:
 
 
 class AllowOnce:
-    """`--yes`: every request is approved once; lifts neither a deny nor a question of taint."""
+    """`--yes`: every request is approved once; lifts neither a deny nor a question that only a person answers."""
 
     def __init__(self, by: str = "--yes") -> None:
         self._by = by
 
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """Approve once; refuse where only a person may say yes."""
-        if request.tainted:
+        if request.tainted or request.person:
             return Refused(f"{request.reason}; {self._by} does not answer that, only a person does", self._by)
         return Approved(by=self._by)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
-from pegboard.core.effects import Effect
+from pegboard.core.effects import PATH_KINDS, Effect
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.policy.approval import ApprovalRequest, Approved
-from pegboard.core.policy.rules import Situation
+from pegboard.core.policy.rules import Situation, glob
 
 ALWAYS_S: Final = 30 * 24 * 3600.0
 """How long an `always` lasts unless the person says otherwise."""
@@ -156,6 +156,26 @@ class MemoryGrants:
 def _content(bound: Iterable[str]) -> tuple[str, ...]:
     contents = tuple(bound)
     return contents if any(contents) else ()
+
+
+def does_the_same(effect: Effect, refused: Effect) -> bool:
+    """Whether an effect is one that was refused: the same on the same target.
+
+    A path below a refused one is refused with it; a deletion also where it takes the refused path along.
+    """
+    if effect.kind != refused.kind:
+        return False
+    if effect.kind not in PATH_KINDS:
+        return (target_of(effect), effect.bound) == (target_of(refused), refused.bound)
+    if below(refused.target, effect.target):
+        return True
+    takes = effect.kind == "delete"
+    return takes and (below(effect.target, refused.target) or glob(effect.target)(refused.target))
+
+
+def below(folder: str, path: str) -> bool:
+    """Whether `path` is `folder` or lies in it; `.` holds every relative path."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/") or (folder == "." and path[:1] != "/")
 
 
 def target_of(effect: Effect) -> str:

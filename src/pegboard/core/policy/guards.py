@@ -44,6 +44,14 @@ class FirstUses(Protocol):
         ...
 
 
+class UndoCoverage(Protocol):
+    """What undo can restore."""
+
+    async def loss(self, target: str) -> str:
+        """Why undo could not restore all of what is deleted at a target; empty where it can."""
+        ...
+
+
 def use_keys(tool: str, effects: Iterable[Effect]) -> tuple[str, ...]:
     """What is looked for: the tool, the hosts, programs, recipients, and folders that are written; each once.
 
@@ -76,6 +84,7 @@ class Guards:
             could put the value in.
         meter: budgets.
         novelty: what was done before in the workspace; None = questions do not say.
+        undo: what undo can restore; None = every deletion by a tool of its own asks.
         environment: the sandbox's backend and the names of the variables that commands see; part of
             what an approval is bound to.
         stored: the state of these that is kept in a store; so that policy and guards stay synchronous.
@@ -86,6 +95,7 @@ class Guards:
     placeholders: Placeholders | None = None
     meter: Meter | None = None
     novelty: FirstUses | None = None
+    undo: UndoCoverage | None = None
     environment: tuple[str, ...] = ()
     stored: tuple[StoredState, ...] = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
@@ -10,22 +10,19 @@ from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError, check_sequence
 from pegboard.core.policy.rule_index import Found, RuleIndex
 from pegboard.core.policy.rules import Rule, Situation
+from pegboard.core.protected import OURS, protected_entry
 from pegboard.core.tool import Level
 
 Mode: TypeAlias = Literal["read-only", "ask", "workspace", "full"]
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace", "full")
 
 SHIPPED: Final[tuple[str, ...]] = (
-    "deny write:.git/hooks reason=hooks run as you, outside any sandbox",
-    "deny write:.git/config reason=git runs programs named in its config",
     "deny delete:.git reason=it holds the repository's history",
-    "deny write:pegboard.toml reason=only people may change the policy",
-    "deny write:.pegboard reason=only people may change the policy",
-    "deny delete:pegboard.toml reason=only people may change the policy",
-    "deny delete:.pegboard reason=only people may change the policy",
-    "deny write:.mcp.json reason=it starts servers that run as you",
-    "ask write:.envrc reason=it runs when you enter the folder",
-    "ask write:.vscode reason=editor tasks and settings can run programs",
+    *(
+        f"deny {kind}:{name} reason=only people may change the policy"
+        for name in OURS
+        for kind in ("write", "delete")
+    ),
 )
 """Rules that stand before every other; only a user's `override` lifts a deny."""
 
@@ -35,6 +32,7 @@ class EffectDecision:
     """The answer for one effect: which rule or default gave it, and why.
 
     `despite_taint`: a rule that allows with `tainted=true` has said that taint is no reason to ask.
+    `person`: it asks, and no `--yes` answers.
     """
 
     effect: Effect
@@ -42,6 +40,7 @@ class EffectDecision:
     rule: str
     reason: str = ""
     despite_taint: bool = False
+    person: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """`{kind, target, decision, rule}` and `reason` where there is one."""
@@ -64,6 +63,7 @@ class Decision:
         observed: what rules in observation would have answered otherwise.
         tainted: sources of untrusted and private content that make this call a question which no
             `--yes` answers; empty where taint plays no part.
+        person: it asks about protected files, which no `--yes` answers either.
     """
 
     verdict: Verdict
@@ -73,6 +73,7 @@ class Decision:
     grants: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
     tainted: tuple[str, ...] = ()
+    person: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """`{decision, rule, reason, effects}`, as `policy explain --json` prints it."""
@@ -112,7 +113,8 @@ class Policy:
         rules: in order of precedence within their verdict; see Rule. The shipped rules come first.
         grants: remembered yeses, None = none.
         sandboxed: whether exec runs confined; where not, every exec asks (security.md).
-        shipped: whether the shipped rules apply.
+        shipped: whether the shipped rules apply, and a change of a protected file asks.
+        protected: the entry that protects a target, None where nothing does.
         home: the user's home folder, real path, for `~` in rules where the situation names none.
 
     Raises:
@@ -124,6 +126,7 @@ class Policy:
     grants: Grants | None = None
     sandboxed: bool = True
     shipped: bool = True
+    protected: Callable[[str], str | None] = field(default=protected_entry, compare=False)
     home: str = ""
     _all: tuple[Rule, ...] = field(init=False, repr=False, compare=False, default=())
     _index: RuleIndex = field(init=False, repr=False, compare=False, default=RuleIndex(()))
@@ -177,7 +180,8 @@ class Policy:
         # One call is one use of a grant, however many of its effects lean on it.
         used = tuple(dict.fromkeys(grants)) if grants else ()
         observed = () if self._watched is None else self._observe(self._watched, answers, situation)
-        return Decision(worst.verdict, worst.rule, worst.reason, answers, used, observed)
+        person = any(a.person for a in answers)
+        return Decision(worst.verdict, worst.rule, worst.reason, answers, used, observed, person=person)
 
     def _observe(
         self, watched: RuleIndex, answers: tuple[EffectDecision, ...], situation: Situation
@@ -223,6 +227,9 @@ class Policy:
         ):
             grants.append(grant)
             return EffectDecision(effect, "allow", f"grant {grant}")
+        if self.shipped and effect.kind in ("write", "delete") and (entry := self.protected(effect.target)):
+            reason = f"{effect.target} is protected ({entry}): other programs run it as you"
+            return EffectDecision(effect, "ask", "protected files", reason, person=True)
         if first is not None:
             return EffectDecision(effect, first.verdict, str(first), first.reason, _despite(first))
         verdict, why = self._default(effect)

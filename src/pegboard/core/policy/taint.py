@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Plan
+from pegboard.core.policy.grants import below
 from pegboard.core.policy.policy import Decision, EffectDecision
 from pegboard.core.policy.rules import Situation, glob, host_matches, path_matches, path_regex
 
@@ -44,6 +45,8 @@ _HINTS: Final = (
 """A text that holds none of these names no file of SECRET_FILES; looking is cheaper than matching."""
 _SOURCES: Final = 8
 _URLS: Final = 10_000
+_TYPED: Final = 200_000
+"""Characters of what a user typed that are looked through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +114,6 @@ class MemoryProvenance:
             del self._kept[key]
 
 
-def below(folder: str, path: str) -> bool:
-    """Whether `path` is `folder` or lies in it; `.` holds every relative path."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/") or (folder == "." and path[:1] != "/")
-
-
 class TaintTracker:
     """What each session holds, and what its calls bring in.
 
@@ -137,6 +135,7 @@ class TaintTracker:
         self._spilled = spilled
         self.held: dict[str, dict[str, list[str]]] = {}
         self._urls: dict[str, dict[str, None]] = {}
+        self._typed: dict[str, str] = {}
 
     # -- what a session holds -----------------------------------------------------------------
 
@@ -166,6 +165,21 @@ class TaintTracker:
         while len(known) > _URLS:
             del known[next(iter(known))]
 
+    def add_user_text(self, session: str, text: str) -> None:
+        """What the user typed: the destinations in it are the user's own choice for what goes out."""
+        self.endorse_text(session, text)
+        self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
+
+    def is_named(self, session: str, effect: Effect) -> bool:
+        """Whether the user has typed every part of an effect's destination, word for word."""
+        typed = self._typed.get(session)
+        if not typed or effect.kind not in ("connect", "send"):
+            return False
+        # A channel (`mail:`) is how it goes; to whom is what counts.
+        target = effect.target.lower()
+        name = target.partition(":")[2] if effect.kind == "send" else target
+        return len(name) > 1 and all(_stands_in(one.strip(), typed) for one in name.split(","))
+
     def endorses(self, session: str, url: str, inherited: frozenset[str] = frozenset()) -> bool:
         """Whether a GET of this very address needs no question: it stands byte for byte in such a text."""
         return PRIVATE not in self.labels(session, inherited) and url in self._urls.get(session, _NOTHING)
@@ -185,10 +199,22 @@ class TaintTracker:
                         self._of_path(word.removeprefix("./"), situation, out)
         return out
 
-    def labels_of_result(self, plan: Plan, situation: Situation) -> dict[str, str]:
-        """The labels of a call's result: what it read, and what it reached."""
+    def labels_of_result(
+        self, plan: Plan, situation: Situation, *, reached: Iterable[str] | None = None
+    ) -> dict[str, str]:
+        """The labels of a call's result: what it read, and what it reached.
+
+        Args:
+            reached: the hosts that its connections went to; None = all that it planned.
+        """
         out = self.labels_of_reads(plan, situation)
-        for effect in plan.effects:
+        effects = plan.effects
+        if reached is not None:
+            effects = (
+                *(e for e in effects if e.kind != "connect"),
+                *(Effect("connect", host) for host in reached),
+            )
+        for effect in effects:
             if effect.kind in ("connect", "call"):
                 # Code of the embedding program itself is no foreign tool, whatever it may do.
                 ours = effect.kind == "call" and effect.target.startswith("python/")
@@ -275,7 +301,10 @@ class TaintTracker:
         brings = self.labels_of_reads(plan, situation)
         if not {PRIVATE, UNTRUSTED} <= labels.union(brings) or decision.verdict == "deny":
             return decision
-        outward = [e for e in decision.effects if _goes_out(e, confined) and not e.despite_taint]
+        outward = [
+            e for e in decision.effects
+            if _goes_out(e, confined) and not e.despite_taint and not self.is_named(session, e.effect)
+        ]  # fmt: skip
         if not outward:
             return decision
         held = self.sources(session)
@@ -293,6 +322,11 @@ class TaintTracker:
         return replace(
             decision, verdict="ask", rule="taint", reason=reason, effects=effects, tainted=tuple(named)
         )
+
+
+def _stands_in(name: str, typed: str) -> bool:
+    """Whether a name stands in a text as a whole: `ann` not in `joann`, `a.example` not in `a.example.org`."""
+    return bool(name) and re.search(rf"(?<![\w.@+-]){re.escape(name)}(?![\w@+-]|\.\w)", typed) is not None
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}

@@ -29,7 +29,6 @@ _LITERALS: Final = {"true": "true", "false": "false", "null": "null", "none": "n
 _NOT_FINITE: Final = frozenset({"nan", "infinity", "-infinity", "+infinity", "inf", "-inf", "+inf"})
 _CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
 _ESCAPE: Final = re.compile(r"""\\(?:(u[0-9a-fA-F]{4}|["\\/bfnrt])|(['`“”„‘’])|(.))|\"""", re.DOTALL)
-_CONTROL_ESCAPES: Final = frozenset("bfnrt")
 _CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(32)}
 
 
@@ -222,8 +221,8 @@ class _Rewriter:
         if "\n" in content or "\t" in content:
             self.notes.append("Line breaks inside a text were kept.")
         escapes = [match.groups("") for match in _ESCAPE.finditer(content)]
-        # In `C:\dir\new` the first backslash stands for itself, and the second does not.
-        self.doubt |= any(e[2] for e in escapes) and any(e[0] in _CONTROL_ESCAPES for e in escapes)
+        # In `C:\dir\new` and `\\srv\dir` one backslash stands for itself, and another does not.
+        self.doubt |= any(e[2] for e in escapes) and any(e[0] not in ("", '"') for e in escapes)
         return f'"{_ESCAPE.sub(_escaped, content).translate(_CONTROLS)}"'
 
     def _bare(self, word: str) -> str:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
-from pegboard.shell.guard.operands import HOLE, Operand, OperandResolver, PathZone, fits_protected
+from pegboard.core.hosts import host_note, shown_host
+from pegboard.shell.guard.operands import (
+    HOLE,
+    Operand,
+    OperandResolver,
+    PathZone,
+    fits_protected,
+    is_repository,
+)
 from pegboard.shell.guard.words import StdinSource, Word
 
 PATH_LIKE: Final = re.compile(r"^(?:/|~|\.\.?(?:/|$))|/\.\.(?:/|$)")
@@ -62,6 +71,46 @@ class ProgramCall:
         """The operand is a file that is created or changed."""
         if word.text and word.text != "-":
             self.found.write(word.text, self.cwd, glob=word.glob)
+
+    def place(
+        self,
+        sources: list[Word],
+        target: Word,
+        *,
+        folder: bool | None = None,
+        itself: bool = False,
+        parents: bool = False,
+    ) -> None:
+        """Sources are put into the folder `target` under their names, or one of them becomes `target`.
+
+        Args:
+            sources: of files and trees; of a tree the protected files in it count too.
+            target: what the command names as the place.
+            folder: whether `target` is a folder; None = as the disk and the spelling say.
+            itself: a tree becomes the target rather than going into it.
+            parents: the folders in front of a source's name come along.
+        """
+        places = self.found.places
+        if folder is None:
+            named = posixpath.basename(target.text) in ("", ".", "..")
+            folder = not itself and (
+                len(sources) > 1 or parents or named or places.is_folder(target.text, self.cwd)
+            )
+        whole = not folder or places.resolve(target.text, self.cwd).kind not in _OWN
+        for source in sources:
+            name = posixpath.basename(source.text.rstrip("/"))
+            # `tpl/.` stands for what is in tpl.
+            if not folder or name in (".", "..") or HOLE in name:
+                put, whole = target.text, True
+            else:
+                put = posixpath.join(target.text, source.text if parents else name)
+                self.found.write(put, self.cwd, glob=source.glob)
+            for below in places.protected_below(source.text, self.cwd, glob=source.glob):
+                self.found.write(
+                    posixpath.join(posixpath.dirname(put) if source.glob else put, below), self.cwd
+                )
+        if whole:
+            self.write(target)
 
     def delete(self, word: Word, *, recursive: bool = False) -> None:
         """The operand is removed."""
@@ -127,6 +176,9 @@ class ProgramCall:
     def named(self, name: str, args: list[Word]) -> ProgramCall:
         """A call of another program in the same place."""
         return replace(self, name=name, args=args)
+
+
+_OWN: Final = (PathZone.INSIDE, PathZone.WORKSPACE)
 
 
 Rule = Callable[[ProgramCall], bool]
@@ -230,6 +282,8 @@ def is_loopback(host: str) -> bool:
 
 
 _MAX_EFFECTS: Final = 400
+_MAX_SAME: Final = 16
+"""Effects back to which an equal one is looked for: what a loop repeats is said once."""
 _RANK: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -298,6 +352,8 @@ class Findings:
         )  # fmt: skip
 
     def _add(self, effect: Effect) -> None:
+        if effect.kind == "exec" and effect in self.effects[-_MAX_SAME:]:
+            return
         if len(self.effects) < _MAX_EFFECTS:
             self.effects.append(effect)
         else:
@@ -365,17 +421,25 @@ class Findings:
             self._path("delete", place, "deny", f"deletes {place.target}, {kind.value}")
         elif kind in (PathZone.WORKSPACE, PathZone.PROTECTED, PathZone.OUTSIDE, PathZone.UNKNOWN):
             self._path("delete", place, "ask", f"deletes {place.target}, {kind.value}")
+        elif is_repository(place.target) and (recursive or glob or not _LOCK.search(place.target)):
+            self._path("delete", place, "ask", f"deletes {place.target}, which belongs to a repository")
         elif place.target.split("/")[0] == "…":
             self._path("delete", place, "ask", "deletes what is not known before it runs")
         elif kind is not PathZone.HARMLESS:
             self._path("delete", place, "allow", "")
 
-    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask") -> None:
-        """A host is reached; the sandbox has no network unless that was allowed."""
-        shown = host.replace(HOLE, "…") or "unknown host"
+    def connect(self, host: str, reason: str = "", verdict: Verdict = "ask", *, bound: str = "") -> None:
+        """A host is reached; the sandbox has no network unless that was allowed. `bound`: what a yes is bound to."""
+        shown = (host.replace(HOLE, "…") if HOLE in host else shown_host(host)) or "unknown host"
         why = reason or f"connects to {shown}"
+        if note := host_note(shown):
+            why += f", which {note}"
         effect = Effect(
-            "connect", shown, at_least=verdict, reason=why, bound=UNKNOWN if HOLE in host or not host else ""
+            "connect",
+            shown,
+            at_least=verdict,
+            reason=why,
+            bound=UNKNOWN if HOLE in host or not host else bound,
         )
         if effect not in self.effects:
             self._add(effect)
@@ -395,6 +459,8 @@ def _changed(place: Operand, glob: bool) -> PathZone:
     return PathZone.PROTECTED if inside and glob and fits_protected(place.target) else place.kind
 
 
+_LOCK: Final = re.compile(r"\.lock$|/(?:COMMIT_EDITMSG|MERGE_MSG|gc\.(?:log|pid))$")
+"""Files that git leaves behind when it is stopped; removing them loses nothing."""
 _READ_ASKS: Final = frozenset(
     {PathZone.ABOVE, PathZone.SYSTEM, PathZone.DEVICE, PathZone.HOME, PathZone.OUTSIDE}
 )
@@ -460,6 +526,11 @@ class Option:
     value: Word | None
 
 
+_HISTORIC: Final = re.compile(r"[-+]\d+[A-Za-z]*$")
+"""`head -50`, `tail +5`, `zip -9r`: a count is an option, and no letter behind it has a value."""
+_READS: Final = ("read", "pattern-read", "read-write")
+
+
 def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], list[Word]]:
     """Split arguments into options and operands, permuting as GNU getopt does."""
     options: list[Option] = []
@@ -469,7 +540,11 @@ def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], lis
         text = word.text
         if text == "--":
             operands.extend(rest)
-        elif len(text) < 2 or text[0] != "-" or (text[1].isdigit() and not program.takes.isdigit()):
+        elif _HISTORIC.match(text) and (
+            text[1] not in program.takes if text[0] == "-" else program.operands in _READS
+        ):
+            options.extend(Option(f"-{letter}", None) for letter in text[1:])
+        elif len(text) < 2 or text[0] != "-":
             operands.append(word)
         elif text.startswith("--") or program.single_dash:
             name, equals, value = text.partition("=")

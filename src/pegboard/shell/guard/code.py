@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall
+from pegboard.shell.guard.calls import ProgramCall, host_of, is_loopback
 from pegboard.shell.guard.operands import HOLE, PathZone, is_protected
 from pegboard.shell.guard.words import Word
 
@@ -20,12 +20,10 @@ _ACTS: Final = re.compile(
     |rmdir\w*|removedirs|rimraf|shell_exec|passthru|proc_open|syscall|dlopen|qx|instance_eval|class_eval|send_file|Function
     |atob|unhexlify|fromhex|b64decode|run_module|runpy|fetch|vars|globals|locals|setattr|delattr|getattr|breakpoint|input
     |require_relative|do_file|loadstring|dofile)\b\s*[(\s'"{`/$\[]
-    |\b(?:subprocess|pty|ctypes|cffi|child_process|cluster|worker_threads|socket\w*|urllib\d?|requests|httpx|aiohttp|http|https
-    |ftplib|smtplib|telnetlib|paramiko|asyncio\.create_subprocess\w*|importlib|imp|builtins|__builtins__|marshal|pickle|shelve
+    |\b(?:subprocess|pty|ctypes|cffi|child_process|cluster|worker_threads|asyncio\.create_subprocess\w*|importlib|imp|builtins|__builtins__|marshal|pickle|shelve
     |base64|codecs|binascii|shutil\.(?:rmtree|move)|os\.(?:remove|kill|exec|spawn|posix_spawn|fork|unlink|rename|replace|chmod
     |chown|setuid|environ|getenv|putenv|truncate|symlink|link|startfile|dup2)|environ|getenv|process\.(?:env|kill|binding
-    |mainModule|dlopen)|ENVIRON|ENV|WebAssembly|Deno|Bun|FileUtils|Open3|IO\.popen|Kernel|TCPSocket|UDPSocket|Net|LWP
-    |open-uri|XMLHttpRequest|dgram|tls|http2|vm|fs/promises|multiprocessing|threading\.Thread|signal\.(?:alarm|raise)
+    |mainModule|dlopen)|ENVIRON|ENV|WebAssembly|Deno|Bun|FileUtils|Open3|IO\.popen|Kernel|TCPSocket|UDPSocket|create_connection|vm|fs/promises|multiprocessing|threading\.Thread|signal\.(?:alarm|raise)
     |webbrowser|antigravity|turtle_server|xmlrpc|http\.server|code\.interact|Runtime\.getRuntime|ProcessBuilder|os\.execute
     |io\.popen|package\.loadlib|fsockopen|curl_exec|file_put_contents|install\.packages|install_\w+|Pkg\.\w+|chr\(|fromCharCode|Buffer\.from|\.constructor)\b
     |__import__|__(?!name__|version__|file__|doc__|main__|init__|future__)\w+__|\bimport\s*\(|\brequire\s*\(\s*[^'"\s]
@@ -57,6 +55,10 @@ def judge_code(call: ProgramCall, code: str, language: str) -> None:
         judge_started(call, code)
     for match in _LITERAL.finditer(code):
         text = match[1] if match[1] is not None else match[2]
+        if re.match(r"(?:https?|ftp|wss?)://", text):
+            # Loading what could connect is confined; a host that is named could be granted.
+            host = host_of(text)
+            call.found.connect(host, verdict="allow" if is_loopback(host) else "ask")
         if "." in text and text[:1] not in "/~." and len(text) < 200 and is_protected(text):
             call.ask(f"{call.name} runs code that names {text}, a protected file of the workspace")
         if (

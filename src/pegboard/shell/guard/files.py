@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard.archives import cpio, rsync, tar
+from pegboard.shell.guard.archives import ARCHIVERS
 from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, Rule, by_table, names, stands_for
 from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.operands import HOLE, PathZone
@@ -48,7 +48,7 @@ def copy(call: ProgramCall) -> bool:
         call.ask_unless_known(strip.value, "install --strip-program runs a program")
     sources, targets = (operands, into) if into else (operands[:-1], operands[-1:])
     if call.name == "ln" and len(operands) == 1:
-        sources, targets = operands, []
+        sources, targets = operands, [Word(".", ".")]
     for word in sources:
         if call.name == "mv":
             if call.found.places.resolve(word.text, call.cwd).kind is PathZone.SECRET:
@@ -59,15 +59,10 @@ def copy(call: ProgramCall) -> bool:
             _link(call, word, targets[0])
         else:
             call.read(word)
+    itself = any(o.flag == "-T" or stands_for(o.flag, names("--no-target-directory")) for o in options)
+    parents = any(stands_for(o.flag, names("--parents")) for o in options)
     for word in targets:
-        call.write(word)
-        if call.found.places.resolve(word.text, call.cwd).kind is PathZone.PROTECTED:
-            continue
-        for source in sources[:8] if word.text.endswith("/") or len(sources) > 1 else ():
-            if source.known:
-                call.found.write(
-                    posixpath.join(word.text, posixpath.basename(source.text.rstrip("/"))), call.cwd
-                )
+        call.place(sources, word, folder=None if not into else True, itself=itself, parents=parents)
     return False
 
 
@@ -139,46 +134,6 @@ def shred(call: ProgramCall) -> bool:
         ProgramSpec(takes="ns", long_takes=names("--iterations --size --random-source"))
     )[1]:
         call.delete(word)
-    return False
-
-
-def tree_writer(call: ProgramCall) -> bool:
-    """`zip`, `unzip`, `7z`: the archive and the folder."""
-    if call.name == "unzip":
-        listing = call.has("-l", "-t", "-v", "-Z", "-p")
-        if call.has("-:"):
-            call.ask("unzip -: writes to the paths above the folder stored in the archive")
-        return by_table(call, PROGRAMS["unzip"]) or listing
-    if call.name.startswith("7z"):
-        for word in call.args:
-            if word.text.startswith("-o"):
-                call.write(Word(word.text[2:], word.source))
-            elif not word.text.startswith("-"):
-                call.maybe_path(word)
-        return False
-    for word in call.args:
-        if re.fullmatch(r"-\w*T\w*|--test", word.text) and call.has("-TT", "--unzip-command"):
-            call.ask_unless_known(None, "zip -TT runs a program")
-    options, operands = call.options(PROGRAMS["zip"])
-    if any(o.flag in ("-TT", "--unzip-command") for o in options) or any(
-        "TT" in w.text for w in call.args if w.text[:1] == "-"
-    ):
-        call.ask_unless_known(None, "zip --unzip-command runs a program")
-    for word in operands[:1]:
-        call.write(word)
-    for word in operands[1:]:
-        call.read(word)
-    return False
-
-
-def unpacker(call: ProgramCall) -> bool:
-    """`unrar x ARCHIVE FOLDER/`: the archive is read, where it is unpacked is written."""
-    words = [w for w in call.args if not w.text.startswith("-")]
-    words = words[1:] if words[:1] and words[0].text in ("x", "e", "l", "t", "p") else words
-    for word in words[:1]:
-        call.read(word)
-    for word in words[1:]:
-        call.write(word)
     return False
 
 
@@ -321,7 +276,7 @@ RULES: Final[dict[str, Rule]] = {
     "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
     "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "truncate": sized, "fallocate": sized, "shred": shred, "wipe": shred,
     "find": find, "gfind": find, "bfs": find, "fd": fd, "fdfind": fd, "sed": sed, "gsed": sed, "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
-    "tar": tar, "unrar": unpacker, "unar": unpacker, "unrar-free": unpacker, "cpio": cpio, "gtar": tar, "bsdtar": tar, "rsync": rsync, "zip": tree_writer, "unzip": tree_writer, "7z": tree_writer, "7za": tree_writer,
+    **ARCHIVERS,
     "vim": editor, "vi": editor, "nvim": editor, "view": editor, "vimdiff": editor, "gvim": editor, "rvim": editor, "nano": editor,
     "pico": editor, "micro": editor, "less": less, "more": less, "most": less, "make": make, "gmake": make, "bmake": make, "remake": make,
     "sqlite3": sqlite3, "sqlite": sqlite3,

@@ -10,9 +10,10 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from pegboard.shell.guard.calls import URL, ProgramCall, Rule, host_of, names, stands_for
+from pegboard.shell.guard.calls import UNKNOWN, URL, ProgramCall, Rule, is_loopback, names, stands_for
 from pegboard.shell.guard.gitcommands import SUBCOMMANDS
 from pegboard.shell.guard.operands import HOLE, PathZone
+from pegboard.shell.guard.remotes import Remotes, host_of_remote, without_credentials
 from pegboard.shell.guard.words import Word
 
 READ_ONLY: Final = names(
@@ -257,6 +258,44 @@ def _operands(call: ProgramCall, command: str) -> None:
             call.read(call.args[at + 1], plain=False)
 
 
+_TAKES: Final = names(
+    "-o --push-option --receive-pack --exec --upload-pack --depth --deepen -j --jobs --refmap"
+)
+
+
+def _reach_remotes(call: ProgramCall, command: str) -> None:
+    """The hosts of the remotes that are named or meant, by the URLs that they have now."""
+    words = [after for before, after in pairwise((Word("", ""), *call.args)) if before.text not in _TAKES]
+    operands = [w for w in words if not w.text.startswith("-")]
+    named = next((w.text.partition("=")[2] for w in call.args if w.text.startswith("--repo=")), "")
+    name = named or (operands[0].text if operands else "")
+    push = command in ("push", "send-pack")
+    found: list[tuple[str, str]] = []
+    if call.cwd is not None and HOLE not in name:
+        remotes = Remotes(call.cwd)
+        wanted = remotes.names() if call.has("--all", "--multiple") and not push else [name]
+        found = [(remote, url) for remote in wanted for url in remotes.urls(remote, push=push)]
+    for remote, url in found:
+        _reach(call, command, url, f" (remote {remote})" if remote else "")
+    if not found:
+        call.found.connect("git remote", f"git {command} reaches the repository's remote", bound=UNKNOWN)
+
+
+def _reach(call: ProgramCall, command: str, url: str, which: str) -> None:
+    """A remote's URL: its host and, as what a yes is bound to, the URL itself."""
+    shown = without_credentials(url)
+    host = host_of_remote(url)
+    if HOLE in url:
+        call.found.connect("", f"git {command} reaches a URL that is not known before it runs")
+    elif host:
+        loopback = is_loopback(host)
+        reason = f"git {command} connects to {shown}{which}"
+        call.found.connect(host, reason, "allow" if loopback else "ask", bound=shown)
+    else:
+        path = Word(url.removeprefix("file://"), url)
+        (call.write if command == "push" else call.read)(path)
+
+
 def _network(call: ProgramCall, command: str) -> None:
     urls = [w.text for w in call.args if URL.match(w.text) or re.match(r"[\w.-]+@[\w.-]+:", w.text)]
     if any(u.startswith("ext::") for u in (w.text for w in call.args)) or any(
@@ -265,15 +304,15 @@ def _network(call: ProgramCall, command: str) -> None:
         call.ask_unless_known(None, "git uses a transport that runs a program")
     if urls:
         for url in urls:
-            call.found.connect(host_of(url) if URL.match(url) else url.split("@", 1)[1].split(":", 1)[0])
+            _reach(call, command, url, "")
     elif (
         command == "clone"
         and call.args
         and call.found.places.resolve(call.args[-1].text, call.cwd).kind is PathZone.INSIDE
     ):
-        call.found.connect("git remote", f"git {command} reaches the repository that it names")
+        call.found.connect("git remote", f"git {command} reaches the repository that it names", bound=UNKNOWN)
     else:
-        call.found.connect("git remote", f"git {command} reaches the repository's remote")
+        _reach_remotes(call, command)
     if command == "push" and call.has(
         "--force", "-f", "--delete", "-d", "--mirror", "--force-with-lease", "--prune"
     ):

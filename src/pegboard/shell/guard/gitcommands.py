@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall, Rule, names, stands_for
+from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, Rule, names, stands_for
 from pegboard.shell.guard.words import Word
 
 
@@ -40,16 +39,25 @@ def _lfs(call: ProgramCall) -> bool:
 
 
 def _clean(call: ProgramCall) -> bool:
-    if call.has("-n", "--dry-run") or any(re.fullmatch(r"-[a-z]*n[a-z]*", w.text) for w in call.args):
+    options, operands = call.options(_CLEAN)
+    if any(o.flag == "-n" or stands_for(o.flag, names("--dry-run")) for o in options):
         return True
-    # `-e PATTERN` leaves out what fits it, and names nothing to remove.
-    excluded = {
-        id(after) for word, after in pairwise(call.args) if re.fullmatch(r"-[a-zA-Z]*e|--exclude", word.text)
-    }
-    operands = [w for w in call.args if not w.text.startswith("-") and id(w) not in excluded]
-    for word in operands or [Word(".", ".")]:
+    for word in [pathspec(w) for w in operands] or [Word(".", ".")]:
         call.delete(word, recursive=True)
     return False
+
+
+_CLEAN: Final = ProgramSpec(takes="e", long_takes=names("--exclude"))
+
+
+def pathspec(word: Word) -> Word:
+    """A pathspec as the path that it covers: a pattern acts in quotes too, and one that excludes covers the rest."""
+    magic, _, path = word.text.rpartition(")") if word.text.startswith(":(") else ("", "", word.text)
+    if re.match(r":[!^/]+|:$", path):
+        magic, path = path[:2], path.lstrip(":!^/")
+    if "exclude" in magic or magic[1:2] in ("!", "^") or not path:
+        return Word(".", word.source)
+    return Word(path, word.source, word.glob or ("*" in path and "literal" not in magic))
 
 
 def _checkout(call: ProgramCall) -> bool:
@@ -133,7 +141,7 @@ def _worktree(call: ProgramCall) -> bool:
 
 def _rm(call: ProgramCall) -> bool:
     if not call.has("--cached"):
-        for word in [w for w in call.args if not w.text.startswith("-")]:
+        for word in [pathspec(w) for w in call.args if not w.text.startswith("-")]:
             call.delete(word, recursive=call.has("-r", "-rf", "-fr"))
     return False
 

@@ -219,7 +219,7 @@ class _Judge:
         )
         self.walk = walk
         root = tree.root_node
-        if b"=" in source or b"for " in source or b"select " in source:
+        if b"=" in source or b"${" in source or b"for " in source or b"select " in source:
             walk.collect(root)
         if root.has_error:
             self.problem("the command does not parse, so what it does is not known", False)
@@ -327,7 +327,11 @@ class _Judge:
                 break
             if peeled and wrappers.gives_rights(name):
                 # A rule such as `deny exec:sudo **` speaks of the outer command too.
-                found.close_segment(text, tuple(w.shown for w in words), read_only=False, known=_known(words))
+                outer = " ".join(w.shown for w in words[: len(words) - len(peeled)])
+                found.close_segment(
+                    outer, tuple(w.shown for w in words), read_only=False, known=_known(words)
+                )
+                text = " ".join(w.shown for w in peeled)
             if not peeled:
                 found.close_segment(
                     text,

@@ -7,13 +7,22 @@ import os
 import posixpath
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from glob import iglob
+from itertools import islice
 from typing import Final
+
+from pegboard.core.protected import PROTECTED, protected_entry
 
 HOLE: Final = "\x00"
 """Stands in a word for a piece whose value is not known before the command runs."""
+
+
+_MOST_NAMES: Final = 2_000
+"""Names of a tree that are looked at on the disk."""
 
 
 class PathZone(Enum):
@@ -86,6 +95,33 @@ class OperandResolver:
             return inside
         return self._outside(real, glob, absolute and ".." not in text)
 
+    def on_disk(self, text: str, cwd: str | None) -> str | None:
+        """The absolute path of an operand that is known, None otherwise."""
+        if HOLE in text or (cwd is None and text[:1] not in ("/", "~")):
+            return None
+        return posixpath.join(cwd or "/", self._tilde(text, cwd) if text.startswith("~") else text)
+
+    def is_folder(self, text: str, cwd: str | None) -> bool:
+        """Whether an operand names a folder that is there now."""
+        path = self.on_disk(text, cwd)
+        return path is not None and os.path.isdir(path)
+
+    def protected_below(self, text: str, cwd: str | None, *, glob: bool = False) -> list[str]:
+        """Protected names in a tree, relative to it; with `glob` in what fits the pattern, from its folder on."""
+        path = self.on_disk(text, cwd)
+        if path is None:
+            return []
+        start = posixpath.dirname(path) if glob else path
+        trees = iglob(path) if glob else (path,)
+        made = (
+            posixpath.join(at, name)
+            for tree in trees
+            for at, folders, files in os.walk(tree)
+            for name in (*folders, *files)
+        )
+        found = (posixpath.relpath(name, start) for name in islice(made, _MOST_NAMES))
+        return outermost(name for name in found if is_protected(name))
+
     def _inside(self, real: str, glob: bool) -> Operand | None:
         if real == self.root:
             return Operand(PathZone.WORKSPACE, ".", glob)
@@ -93,10 +129,10 @@ class OperandResolver:
             target = real[len(self.root) + 1 :]
             if glob and target in ("*", "?*", "**"):
                 return Operand(PathZone.WORKSPACE, target, True)
-            if is_protected(target):
-                return Operand(PathZone.PROTECTED, target, glob)
             if is_secret(target, glob):
                 return Operand(PathZone.SECRET, target, glob)
+            if is_protected(target):
+                return Operand(PathZone.PROTECTED, target, glob)
             fits = glob and fits_protected(target)
             return Operand(PathZone.PROTECTED if fits else PathZone.INSIDE, target, glob)
         if self.root.startswith(real if real.endswith("/") else real + "/"):
@@ -171,33 +207,50 @@ class OperandResolver:
         return path
 
 
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Paths without those below another of them."""
+    out: list[str] = []
+    for path in paths:
+        if not any(path == other or path.startswith(other + "/") for other in out):
+            out.append(path)
+    return out
+
+
 def _real_parent(path: str) -> str:
     parent, name = posixpath.split(path)
     return posixpath.join(os.path.realpath(parent), name)
 
 
-_PROTECTED: Final = re.compile(
-    r"(?:^|/)(?:\.git(?:$|/(?:hooks|config|config\.worktree|info|modules|objects|refs|HEAD|index|packed-refs|worktrees)(?:/|$))|\.envrc$"
-    r"|\.vscode(?:/|$)|\.idea(?:/|$)|\.mcp\.json$|\.pegboard(?:/|$)|pegboard\.(?:toml|ya?ml|json5?)$"
-    r"|\.bashrc$|\.bash_profile$|\.profile$|\.zshrc$|\.zshenv$|\.gitmodules$|\.husky(?:/|$))",
-    re.IGNORECASE,
+_GIT_INTERNAL: Final = re.compile(
+    r"(?:^|/)\.git(?:$|/(?:info|objects|refs|HEAD|index|packed-refs)(?:/|$))", re.IGNORECASE
 )
 
 
 def is_protected(target: str) -> bool:
     """Whether a workspace file may only be changed after asking."""
-    return "." in target and _PROTECTED.search(target) is not None
+    return protected_entry(target) is not None or _GIT_INTERNAL.search(target) is not None
 
 
-_PROTECTED_NAMES: Final = (".git", ".pegboard", ".envrc", ".vscode", ".mcp.json", ".husky", "pegboard.toml")
+_PROTECTED_NAMES: Final = tuple(name for name in PROTECTED if "/" not in name)
 
 
 def fits_protected(target: str) -> bool:
-    """Whether a pattern at the top names a protected file; bash's `*` leaves out names with a dot in front."""
-    head = target.partition("/")[0]
-    return head[:1] in (".", "p") and any(
-        fnmatch.fnmatchcase(name, head.replace("[^", "[!")) for name in _PROTECTED_NAMES
+    """Whether a pattern names a protected file; bash's `*` leaves out names with a dot in front."""
+    parts = target.split("/")
+    return any(
+        fnmatch.fnmatchcase(name, part.replace("[^", "[!"))
+        for at, part in enumerate(parts)
+        if part[:1] == "." or (part[:1] == "p" and at == 0)
+        for name in _PROTECTED_NAMES
     )
+
+
+_REPOSITORY: Final = re.compile(r"(?:^|/)\.(?:git|hg|jj|svn|bzr|pijul)(?:/|$)", re.IGNORECASE)
+
+
+def is_repository(target: str) -> bool:
+    """Whether a path is a repository's own folder or lies in one."""
+    return _REPOSITORY.search(target) is not None
 
 
 _SECRET: Final = re.compile(
@@ -233,7 +286,7 @@ def is_secret(path: str, glob: bool = False) -> bool:
         return False
     name = posixpath.basename(path)
     # A bare `*` reads whole folders, which is no way to name a secret; `.e*` and `id_?sa` are.
-    if name[:1] in ("*", "?", "") or ("/" in path and "*" in posixpath.dirname(path)):
+    if name[:1] in ("*", "?", "") or "*" in posixpath.dirname(path).replace("**", ""):
         return False
     return any(fnmatch.fnmatchcase(secret, name) for secret in _SECRET_NAMES)
 

@@ -47,6 +47,15 @@ _MANAGERS: Final[dict[str, tuple[str, str, str]]] = {
     "flit": ("pypi.org", "build init", "install"),
     "corepack": ("registry.npmjs.org", "enable disable", "prepare use up"),
 }  # fmt: skip
+_FILE_HOSTS: Final = {
+    "pypi.org": ("files.pythonhosted.org",),
+    "crates.io": ("index.crates.io", "static.crates.io"),
+    "proxy.golang.org": ("sum.golang.org",),
+    "rubygems.org": ("index.rubygems.org",),
+    "packagist.org": ("repo.packagist.org",),
+}
+"""By registry: where its packages or their index lie."""
+
 _ALIASES: Final = {
     "pip2": "pip",
     "pip3": "pip",
@@ -201,7 +210,8 @@ def _fetch(call: ProgramCall, name: str, command: str, host: str, rest: list[Wor
         elif text in ("-r", "--requirement", "-c", "--constraint"):
             call.read(rest[at + 1])
     if not ("--no-index" in texts or "--offline" in texts):
-        call.found.connect(host, f"{name} {command} fetches from {host}")
+        for one in (host, *_FILE_HOSTS.get(host, ())):
+            call.found.connect(one, f"{name} {command} fetches from {one}")
 
 
 def _go(call: ProgramCall, command: str, rest: list[Word]) -> None:

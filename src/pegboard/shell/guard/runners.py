@@ -84,7 +84,6 @@ def parallel(call: ProgramCall) -> bool:
 
 def _for_each(call: ProgramCall, command: list[Word], inputs: list[Word]) -> bool:
     """`parallel COMMAND ::: INPUT …`: what runs stands there, so it is judged input by input."""
-    before = len(call.found.effects)
     for given in inputs:
         words = [
             Word(w.text.replace("{}", given.text), w.source, w.glob or ("{}" in w.text and given.glob))
@@ -99,8 +98,6 @@ def _for_each(call: ProgramCall, command: list[Word], inputs: list[Word]) -> boo
             call.ask(f"{call.name} runs a command for each of its inputs")
         else:
             call.judge.inner(call, words)
-    if any(effect.kind == "delete" for effect in call.found.effects[before:]):
-        call.ask(f"{call.name} deletes each of its inputs")
     return False
 
 

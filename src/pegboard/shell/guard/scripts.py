@@ -22,13 +22,15 @@ from pegboard.core.effects import Effect
 from pegboard.shell.guard import words
 from pegboard.shell.guard.operands import HOLE
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
-from pegboard.shell.guard.words import Expander, Redirect, Segment, StdinSource, Word
+from pegboard.shell.guard.words import Expander, Redirect, Segment, StdinSource, Word, finished
+from pegboard.shell.guard.wrappers import fed_text, fed_words
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
 MAX_DEPTH: Final = 12
+_MAX_FOLDERS: Final = 4
 MOVES: Final = frozenset({"cd", "pushd", "popd"})
 _MAX_NESTING: Final = 60
 
@@ -67,6 +69,37 @@ class ScriptWalker(Expander):
         rest: Sequence[Word] = (),
     ) -> None:
         """A simple command with its assignments and redirections, and what `redirect` found behind those."""
+        self._for_each_value(node, lambda: self._command(node, redirects, stdin, rest))
+
+    def _for_each_value(self, node: Node, judge: Callable[[], None]) -> None:
+        """Judge what stands there once for each value that its variables may hold."""
+        chosen = [] if self.quiet else self.several(node)
+        if not chosen:
+            judge()
+            return
+        held, start = self.values, (self.cwd, self.also)
+        ends, lasts = dict[str | None, None](), dict[tuple[Word, ...], None]()
+        for values in chosen:
+            self.cwd, self.also = start
+            self.values = {**held, **values}
+            self.narrowed = len(chosen) > 1
+            judge()
+            ends.update(dict.fromkeys((self.cwd, *self.also)))
+            lasts[self.last] = None
+        self.values, self.narrowed = held, False
+        self._stand_in(ends)
+        self.last = self.last if len(lasts) == 1 else ()
+
+    def _stand_in(self, folders: Iterable[str | None]) -> None:
+        """Go on in each of these folders; too many are none that is known."""
+        self.cwd, *also = folders
+        self.also = tuple(also)
+        if len(also) >= _MAX_FOLDERS:
+            self.cwd, self.also = None, ()
+
+    def _command(
+        self, node: Node, redirects: Iterable[Redirect], stdin: StdinSource | None, rest: Sequence[Word]
+    ) -> None:
         argv: list[Word] = []
         assigned: list[tuple[str, Word]] = []
         moved = list(redirects)
@@ -84,10 +117,21 @@ class ScriptWalker(Expander):
                 stdin = fed or stdin
             elif kind == "command_name":
                 for part in child.named_children or [child]:
-                    argv.extend(self.words(part))
+                    # The name of a program is not taken from what another prints, so that it asks.
+                    self.naming = True
+                    built = self.built(part, False)[0]
+                    self.naming = False
+                    argv.extend(
+                        finished(built[0], self.text(part))
+                        if len(built) == 1
+                        else [Word(HOLE, self.text(part))]
+                    )
             elif kind != "comment":
                 argv.extend(self.words(child))
         text = " ".join((self.text(node), *(word.source for word in rest)))
+        if self.narrowed:
+            # Each of several commands is shown as what it is.
+            text = " ".join(word.shown for word in (*argv, *rest))
         self.emit(text, [*argv, *rest], assigned, moved, stdin)
 
     def emit(
@@ -106,16 +150,14 @@ class ScriptWalker(Expander):
             text, argv, assigned, moved, stdin, self.cwd, self.other_cwds,
             frozenset(self.functions), self.piped_on,
         )  # fmt: skip
-        moved_to = self.on_segment(segment)
-        if moved_to is not None:
-            if self.cwd is not None and moved_to == HOLE:
-                self.other_cwds = (*self.other_cwds, self.cwd)[-4:]
-                self.cwd = None
-            elif moved_to != HOLE:
-                # `cd` into a folder that is not there leaves the shell where it is.
-                if self.cwd is not None and not os.path.isdir(moved_to):
-                    self.other_cwds = (*self.other_cwds, self.cwd)[-4:]
-                self.cwd = moved_to
+        ends = dict[str | None, None]()
+        for cwd in (self.cwd, *self.also):
+            moved_to = self.on_segment(replace(segment, cwd=cwd))
+            # `cd` into a folder that is not there leaves the shell where it is.
+            if moved_to is not None and cwd is not None and (moved_to == HOLE or not os.path.isdir(moved_to)):
+                self.other_cwds = (*self.other_cwds, cwd)[-4:]
+            ends[cwd if moved_to is None else None if moved_to == HOLE else moved_to] = None
+        self._stand_in(ends)
 
     def declaration(self, node: Node) -> None:
         """`export`, `declare`, `local`, `readonly`, `typeset`, `unset`: builtins with assignments."""
@@ -140,6 +182,13 @@ class ScriptWalker(Expander):
 
     def redirected(self, node: Node) -> None:
         """A statement with redirections; here-documents may carry a pipe's further commands."""
+        body = node.child_by_field_name("body")
+        if body is not None and body.type == "command":
+            self._for_each_value(node, lambda: self._redirected(node))
+        else:
+            self._redirected(node)
+
+    def _redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")
         moved: list[Redirect] = []
         stdin: StdinSource | None = None
@@ -222,7 +271,9 @@ class ScriptWalker(Expander):
             else:
                 rest.extend(self.words(child))
         moved.append(Redirect(operator, tuple(target)))
-        return StdinSource(None, (Word("<", "<"),)) if operator == "<" else None
+        if operator != "<":
+            return None
+        return StdinSource(None, tuple(self._sole_command(node.named_children[-1])) or (Word("<", "<"),))
 
     def heredoc(
         self, node: Node, moved: list[Redirect], later: list[Node] | None, rest: list[Word] | None
@@ -252,14 +303,14 @@ class ScriptWalker(Expander):
 
     def pipeline(self, node: Node) -> None:
         """Each part reads what the part before it writes."""
-        before, cwd, others, on = self.stdin, self.cwd, self.other_cwds, self.piped_on
+        before, stand, on = self.stdin, (self.cwd, self.other_cwds, self.also), self.piped_on
         parts = [c for c in node.named_children if c.type != "comment"]
         for index, child in enumerate(parts):
             self.piped_on = on or index < len(parts) - 1
             self.last = ()
             self.visit(child)
             self.stdin = StdinSource(None, self.last)
-            self.cwd, self.other_cwds = cwd, others
+            self.cwd, self.other_cwds, self.also = stand
         self.stdin, self.piped_on = before, on
 
     def sequence(self, node: Node, *, leave_last: bool = False) -> Node:
@@ -281,9 +332,33 @@ class ScriptWalker(Expander):
 
     def subshell(self, node: Node) -> None:
         """Its `cd` ends with it."""
-        cwd, others = self.cwd, self.other_cwds
+        stand = self.cwd, self.other_cwds, self.also
         self.children(node)
-        self.cwd, self.other_cwds = cwd, others
+        self.cwd, self.other_cwds, self.also = stand
+
+    def printed(self, node: Node, quoted: bool) -> str:
+        """What a substitution prints: a literal text, or the names that a search program hands on."""
+        source = StdinSource(None, tuple(self._sole_command(node)))
+        if not source.argv:
+            return HOLE
+        text = fed_text(source)
+        if text is not None:
+            return text.rstrip("\n") if quoted else words.fields_of_value(text.rstrip("\n"))
+        return words.SPLIT.join(map(words.marked, fed_words(source)))
+
+    def _sole_command(self, node: Node) -> list[Word]:
+        """The words of a substitution's only command, none where it holds anything else."""
+        parts = [child for child in node.named_children if child.type != "comment"]
+        body = parts[0] if len(parts) == 1 and node.type.endswith("_substitution") else None
+        if body is not None and body.type == "redirected_statement":
+            body = body.child_by_field_name("body")
+        if body is None or body.type != "command":
+            return []
+        quiet, self.quiet = self.quiet, True
+        named = [c for c in body.named_children if c.type in _WORDS or c.type == "command_name"]
+        made = [word for child in named for word in self.words(child)]
+        self.quiet = quiet
+        return made
 
     def function(self, node: Node) -> None:
         """The body is judged where it stands; one that starts itself in the background is a bomb."""
@@ -319,7 +394,18 @@ class ScriptWalker(Expander):
                 waited += "" if after.type == "&" else f" {self.text(child)}"
             if started and not _PAUSES.search(waited):
                 self.on_problem("a loop without end starts processes in the background", True)
+        held = self.values
+        condition = node.child_by_field_name("condition")
+        name = _READS.fullmatch(self.text(condition)) if condition is not None else None
+        if name is not None and self.stdin is not None:
+            # `find … | while read NAME`: a name on each line.
+            text = fed_text(self.stdin)
+            lines = (
+                fed_words(self.stdin) if text is None else [Word(line, line) for line in text.splitlines()]
+            )
+            self.values = {**held, name[1]: [*map(words.marked, lines)] or [HOLE]}
         self.children(node)
+        self.values = held
 
     def test(self, node: Node) -> None:
         """`[[ … ]]`, `[ … ]`, `(( … ))`: a quoted subscript is evaluated once more by bash."""
@@ -341,6 +427,9 @@ def _multiplies(name: str, body: str) -> bool:
 _FOREVER: Final = re.compile(
     r"while\s+(?:(?:command\s+|builtin\s+)?(?::|true|\(\(\s*1\s*\)\)|\[\[?\s+[^\s\]$]+\s+\]\]?|test\s+[^\s$;]+))\s*[;\n]"
     r"|until\s+(?:false|!\s*(?::|true))\s*[;\n]|for\s*\(\([^;)]*;\s*1?\s*;[^)]*\)\)"
+)
+_READS: Final = re.compile(
+    r"(?:IFS=(?:\S*|'[^']*'|\$'[^']*')\s+)?read(?:\s+-[rsa-z]*(?:\s+(?:''|\"\"|\$'[^']*'))?)*\s+(\w+)\s*;?"
 )
 _PAUSES: Final = re.compile(r"\b(?:wait|sleep|break|exit|return|read)\b")
 _SUBSCRIPT: Final = re.compile(r"\[[^\]]*(?:\$\(|`)")

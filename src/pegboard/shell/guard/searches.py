@@ -4,107 +4,74 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
 
 from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, names, parse, stands_for
 from pegboard.shell.guard.code import judge_awk, judge_sed
+from pegboard.shell.guard.listings import FD_RUNS, Find, fd_search
 from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.words import Word
-from pegboard.shell.guard.wrappers import file_text, is_filtered, run_for_each
+from pegboard.shell.guard.wrappers import file_text, put_in, run_for_each
+
+_ELSEWHERE: Final = (
+    PathZone.ABOVE, PathZone.HOME, PathZone.OUTSIDE, PathZone.SECRET, PathZone.UNKNOWN, PathZone.SYSTEM,
+)  # fmt: skip
 
 
 def find(call: ProgramCall) -> bool:
-    args = call.args
-    texts = [w.text for w in args]
-    roots: list[Word] = []
-    at = 0
-    while (at < len(args) and (texts[at][:1] not in "-(!" or texts[at] == "")) or (
-        at < len(args) and texts[at] in ("-L", "-P", "-H")
-    ):
-        if texts[at] not in ("-L", "-P", "-H"):
-            roots.append(args[at])
-        at += 1
-    roots = roots or [Word(".", ".")]
-    for root in roots:
-        if (
-            call.found.places.resolve(root.text, call.cwd).kind
-            in (
-                PathZone.ABOVE,
-                PathZone.HOME,
-                PathZone.OUTSIDE,
-                PathZone.SECRET,
-                PathZone.UNKNOWN,
-            )
-            or call.found.places.resolve(root.text, call.cwd).kind is PathZone.SYSTEM
-        ):
+    """`find`: it reads its roots, and its actions get what its tests let through."""
+    search = Find(call.args)
+    for root in search.roots:
+        if call.found.places.resolve(root.text, call.cwd).kind in _ELSEWHERE:
             call.read(root)
-    filtered = is_filtered(["find", *texts])
+    if search.unknown:
+        call.ask_unless_known(None, "find has an expression that is not known before it runs")
+    for word, after in pairwise(call.args):
+        if word.text == "-files0-from":
+            call.read(after)
     reads = True
-    while at < len(args):
-        text = texts[at]
-        if text == "-delete":
+    for index, action in enumerate(search.actions):
+        if action.name == "-delete":
             reads = False
-            for root in roots:
-                call.delete(
-                    Word(root.text.rstrip("/") + "/found", root.source) if filtered else root, recursive=True
-                )
-        elif text in ("-exec", "-execdir", "-ok", "-okdir"):
-            stop = next((i for i in range(at + 1, len(args)) if texts[i] in (";", "+")), len(args))
-            reads = _find_runs(call, args[at + 1 : stop], roots, filtered) and reads
-            at = stop
-        elif text in ("-fprint", "-fprint0", "-fls", "-fprintf"):
+            for word in search.by(index):
+                call.delete(word, recursive=True)
+        elif action.name.startswith("-f"):
             reads = False
-            if at + 1 < len(args):
-                call.write(args[at + 1])
-            at += 1
-        elif text in ("-newer", "-samefile", "-files0-from"):
-            if text == "-files0-from" and at + 1 < len(args):
-                call.read(args[at + 1])
-            at += 1
-        elif HOLE in text and args[at].source.startswith("$"):
-            call.ask_unless_known(None, "find has an expression that is not known before it runs")
-        at += 1
+            for word in action.words[:1]:
+                call.write(word)
+        elif action.name.startswith(("-exec", "-ok")):
+            reads = _runs(call, action.words, search.by(index)) and reads
     return reads
 
 
-def _find_runs(call: ProgramCall, words: list[Word], roots: list[Word], filtered: bool) -> bool:
-    """Judge `-exec PROGRAM …` once for each root; what is found stands for `{}`."""
+def _runs(call: ProgramCall, words: list[Word], found: list[Word]) -> bool:
+    """Judge `-exec PROGRAM …` for each kind of name that is found; returns whether it only reads."""
     before = len(call.found.effects)
-    for root in roots:
-        base = root.text.rstrip("/") or "/"
-        name = posixpath.join(base, "found") if filtered else posixpath.join(base, HOLE)
-        if words and "{}" in words[0].text:
+    for name in found if words else ():
+        if "{}" in words[0].text:
             # What is found is the program itself, and that may be any file.
-            name = HOLE
-        inner = [Word(w.text.replace("{}", name), w.source, w.glob, w.secret) for w in words]
-        if inner:
-            run_for_each(call, inner)
+            name = Word(HOLE, name.source)
+        run_for_each(call, [put_in(word, "{}", name) for word in words])
     return all(e.kind == "read" or e.read_only for e in call.found.effects[before:])
 
 
 def fd(call: ProgramCall) -> bool:
-    args = call.args
-    for at, word in enumerate(args):
-        if word.text in ("-x", "--exec", "-X", "--exec-batch"):
-            # Without a pattern everything is found, as with an unfiltered `find`.
-            plain = [w for w in args[:at] if w.text[:1] != "-"]
-            for root in plain[1:] or [Word(".", ".")]:
-                name = posixpath.join(
-                    root.text, "found" if plain and plain[0].text not in (".", "") else HOLE
-                )
-                if at + 1 < len(args) and "{}" in args[at + 1].text:
-                    name = HOLE
-                inner = [
-                    Word(w.text.replace("{}", name), w.source, w.glob)
-                    for w in args[at + 1 :]
-                    if w.text != ";"
-                ]
-                if not any(name in w.text for w in inner):
-                    inner.append(Word(name, "{}"))
-                run_for_each(call, inner)
-            return False
-        if word.text[:1] != "-" and any(w.text[:1] != "-" for w in args[:at]):
-            call.stat(word)
-    return True
+    """`fd`: its command gets what its pattern lets through, behind its words where no mark is among them."""
+    at = next((i for i, word in enumerate(call.args) if word.text in FD_RUNS), len(call.args))
+    search = fd_search(call.args[:at])
+    for root in search.roots:
+        call.stat(root)
+    words = [w for w in call.args[at + 1 :] if w.text != ";"]
+    if words and not any("{" in w.text for w in words):
+        words.append(Word("{}", "{}"))
+    # `{/}`, `{.}` and their like are pieces of the name.
+    words = [replace(w, text=_PIECE.sub(HOLE if w.text != "{/}" else "{}", w.text)) for w in words]
+    return _runs(call, words, search.found()) if at < len(call.args) else True
+
+
+_PIECE: Final = re.compile(r"\{(?:/|\.|//|/\.)\}")
 
 
 def sed(call: ProgramCall) -> bool:

@@ -47,13 +47,31 @@ PROGRAMS: Final[dict[str, ProgramSpec]] = {
     # -- text in, text out
     **dict.fromkeys(
         names(
-            "cat tac nl rev expand unexpand fold fmt strings column zcat bzcat xzcat zless zmore gzcat "
-            "hexdump od file md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 "
-            "shasum comm join paste cmp bat pygmentize pr look iconv-l base32 basenc"
+            "cat rev zcat bzcat xzcat zless zmore gzcat file md5sum sha1sum sha224sum sha256sum sha384sum "
+            "sha512sum b2sum sum md5 shasum comm look"
         ),
         _READER,
     ),
     "base64": _row(text="-w --wrap", writes="-o"),
+    **dict.fromkeys(names("base32 basenc"), _row(text="-w --wrap")),
+    **dict.fromkeys(names("expand unexpand"), _row(text="-t --tabs")),
+    **dict.fromkeys(names("fold fmt"), _row(text="-w --width -g --goal -p --prefix")),
+    "tac": _row(text="-s --separator"),
+    "strings": _row(text="-n --bytes -t --radix -e --encoding -T --target -s"),
+    "column": _row(
+        text="-s --separator -o --output-separator -c --output-width -N -H -R -W -O -E -T -n -r -i -p"
+    ),
+    "hexdump": _row(takes="f", text="-e -n -s"),
+    "od": _row(text="-A --address-radix -j --skip-bytes -N --read-bytes -S --strings -t --format -w"),
+    "cmp": _row(text="-i --ignore-initial -n --bytes"),
+    "join": _row(text="-t -1 -2 -j -o -e -a -v"),
+    "paste": _row(text="-d --delimiters"),
+    "pr": _row(text="-l --length -w --width -h --header -o --indent -N --first-line-number -W --page-width"),
+    "bat": _row(
+        text="-l --language -r --line-range -H --highlight-line --theme --style --tabs --color --wrap --decorations --paging",
+        runs="--pager",
+    ),
+    "pygmentize": _row(text="-l -f -O -P -F -N", writes="-o", ro=True),
     "head": _row(text="-n --lines -c --bytes"),
     "tail": _row(text="-n --lines -c --bytes -s --sleep-interval --pid"),
     "cut": _row(text="-d --delimiter -f --fields -c --characters -b --bytes --output-delimiter"),
@@ -85,14 +103,15 @@ PROGRAMS: Final[dict[str, ProgramSpec]] = {
         "pattern-read",
         takes="f",
         text="-e --regexp -A -B -C -m --max-count --include --exclude --exclude-dir "
-        "--color --label --context -d -D",
+        "--color --label --context --after-context --before-context -d -D",
         long="--file --exclude-from",
     ),
     "rg": _row(
         "pattern-read",
         takes="f",
         text="-e --regexp -A -B -C -m --max-count -g --glob -t --type -T --type-not -r "
-        "--replace --sort --sortr --color -E --encoding -M -j --threads --iglob --type-add --max-depth",
+        "--replace --sort --sortr --color -E --encoding -M -j --threads --iglob --type-add --max-depth --max-count "
+        "--context --after-context --before-context --type --type-not --max-columns --max-filesize --colors --engine",
         long="--file --ignore-file",
         runs="--pre --hostname-bin",
     ),
@@ -128,8 +147,8 @@ PROGRAMS: Final[dict[str, ProgramSpec]] = {
     "cloc": _row(ro=False),
     "dc": _row("text"),
     # Later rows win over the lists above.
-    "nl": _row(),
-    "cksum": _row(),
+    "nl": _row(text="-b -d -f -h -i -l -n -s -v -w --number-width --number-separator --starting-line-number"),
+    "cksum": _row(text="-a --algorithm -l --length"),
     "tsort": _row(),
     "basename": _TEXT,
     "dirname": _TEXT,
@@ -166,18 +185,18 @@ PROGRAMS: Final[dict[str, ProgramSpec]] = {
     ),
     "csplit": _row(text="-b -n", writes="-f --prefix", ro=False),
     **dict.fromkeys(
-        ["gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "pigz"],
+        names(
+            "gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma pigz unpigz pbzip2 lzip lzop compress uncompress"
+        ),
         _row("write", text="-S --suffix", ro=False),
     ),
     "zstd": _row("write", writes="-o", ro=False),
-    "lz4": _row("write", ro=False),
+    **dict.fromkeys(["lz4", "brotli"], _row("write", text="-o", ro=False)),
+    **dict.fromkeys(names("rimraf del-cli trash trash-put rip rmtrash"), _row("delete", ro=False)),
     "dos2unix": _row("write", ro=False),
     "unix2dos": _row("write", ro=False),
     "rename": _row("doubtful", ro=False),
-    "zip": _row("write", takes="ixn", text="-x -i", runs="-TT --unzip-command", writes="-O -b", ro=False),
-    "7z": _row("doubtful", ro=False),
     "ar": _row("doubtful", ro=False),
-    "unzip": _row("read", text="-x -P", writes="-d", ro=False),
     "cpio": _row(
         "doubtful", takes="EFIO", writes="-O -D --directory", runs="--rsh-command --to-command", ro=False
     ),

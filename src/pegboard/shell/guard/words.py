@@ -11,6 +11,8 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from pegboard.shell.guard.operands import HOLE
@@ -122,6 +124,11 @@ _ANSI_LETTERS: Final = {
 def fields_of_value(value: str) -> str:
     """A known variable's value put in unquoted: blanks split, wildcards act."""
     return re.sub(r"[ \t\n]+", SPLIT, value).translate(_WILD)
+
+
+def marked(word: Word) -> str:
+    """A word's text as a value: a pattern becomes names that may be any, in quotes too."""
+    return word.text.translate(_WILD) if word.glob else word.text
 
 
 _WILD: Final = str.maketrans({"*": STAR, "?": MARK, "[": BRACKET})
@@ -289,6 +296,9 @@ class Expander(ABC):
     workspace: str
     cwd: str | None
     other_cwds: tuple[str, ...] = ()
+    also: tuple[str | None, ...] = ()
+    narrowed: bool = False
+    naming: bool = False
     values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     functions: set[str] = field(default_factory=set[str])
     bodies: list[str] = field(default_factory=list[str])
@@ -305,6 +315,10 @@ class Expander(ABC):
     @abstractmethod
     def visit(self, node: Node) -> None:
         """Visit a node and everything below it."""
+
+    @abstractmethod
+    def printed(self, node: Node, quoted: bool) -> str:
+        """What a substitution prints, as far as that is known."""
 
     @abstractmethod
     def subshell(self, node: Node) -> None:
@@ -330,19 +344,25 @@ class Expander(ABC):
         if value.type == "array":
             self.children(value)
             return name, Word(HOLE, self.text(value))
-        made = self.words(value, assigning=True)
-        return name, made[0] if len(made) == 1 else Word(HOLE, self.text(value))
+        made, secret = self.built(value, False)
+        source = self.text(value)
+        text = made[0].translate(TO_TEXT) if len(made) == 1 else HOLE
+        return name, Word(text, source, False, secret)
+
+    def _assigned(self, node: Node) -> tuple[str, list[str]]:
+        """A variable's name and what the assignment may give it."""
+        name, word = self.assignment(node)
+        value = node.child_by_field_name("value")
+        if word.known or value is None or value.type == "array":
+            return name, [word.text]
+        return name, [text.translate(TO_TEXT) for text in self.built(value, False)[0]]
 
     # -- words
 
-    def words(self, node: Node, *, assigning: bool = False) -> list[Word]:
+    def words(self, node: Node) -> list[Word]:
         """The words that a node becomes; commands inside it are visited."""
         built, secret = self.built(node, False)
         source = self.text(node)
-        if assigning:
-            translate = TO_TEXT
-            made = [Word(text.translate(translate), source, False, secret) for text in built]
-            return made if len(made) == 1 else [Word(HOLE, source, False, secret)]
         return [word for text in built for word in finished(text, source, secret=secret)]
 
     def built(self, node: Node, quoted: bool) -> tuple[list[str], bool]:
@@ -371,7 +391,7 @@ class Expander(ABC):
         elif kind == "expansion":
             return self.expansion(node, quoted)
         elif kind in ("command_substitution", "process_substitution"):
-            return [self.substitution(node)], False
+            return [self.substitution(node, quoted)], False
         elif kind == "arithmetic_expansion":
             self.children(node)
             return [HOLE], False
@@ -397,7 +417,7 @@ class Expander(ABC):
             else:
                 value, hidden = self.built(child, quoted)
             secret = secret or hidden
-            out = [o + v for o in out for v in value] if len(value) * len(out) <= _MAX_VALUES else [HOLE]
+            out = [o + v for o in out for v in value] if len(value) * len(out) <= _MAX_WORDS else [HOLE]
             at = max(at, child.end_byte)
         if at < end:
             gap = clean(self.source[at:end].decode("utf-8", "replace"))
@@ -419,7 +439,8 @@ class Expander(ABC):
         if known and not quoted and "IFS" in self.values:
             return [HOLE], secret
         if known:
-            return (known if quoted else [fields_of_value(v) for v in known]), False
+            secret = secret and any(value.startswith(HOLE) for value in known)
+            return (known if quoted else [fields_of_value(v) for v in known]), secret
         return [HOLE], secret
 
     def expansion(self, node: Node, quoted: bool) -> tuple[list[str], bool]:
@@ -428,6 +449,8 @@ class Expander(ABC):
         text = self.text(node)[2:-1]
         if text.isidentifier():
             return self.variable(text, quoted)
+        if default := _DEFAULT.match(self.text(node)):
+            return self.variable(default[1], quoted)
         if "@P" in text and not self.quiet:
             self.on_problem("a prompt expansion runs commands in its value", False)
         name = re.match(r"[!#]?(\w+)", text)
@@ -436,10 +459,11 @@ class Expander(ABC):
         )
         return [HOLE], secret and ":+" not in text and "+" not in text[:1]
 
-    def substitution(self, node: Node) -> str:
+    def substitution(self, node: Node, quoted: bool) -> str:
         """`$(…)`, backquotes, `<(…)`: visited as a subshell; a few have a value that is known."""
         text = self.text(node)
         before, last, on = self.stdin, self.last, self.piped_on
+        naming, self.naming = self.naming, False
         self.stdin, self.piped_on = None, False
         if not self.quiet:
             self.subshell(node)
@@ -457,10 +481,9 @@ class Expander(ABC):
             return self.workspace
         if re.fullmatch(r"mktemp(?: -d)?", command):
             return "/tmp/" + HOLE
-        # A path that is only printed is that path; the name of a program stays unknown, so that it asks.
-        if printed := re.fullmatch(r"(?:echo|printf)\s+(['\"]?)([./~][\w./~@+-]*)\1", command):
-            return printed[2]
-        return HOLE
+        if naming:
+            return HOLE
+        return self.printed(node, quoted)
 
     # -- values
 
@@ -470,33 +493,48 @@ class Expander(ABC):
         The order is not looked at: a name that is set twice may hold either value in any place.
         """
         self.quiet = True
-        spoilt: set[str] = set()
-        seen: dict[str, list[str]] = {}
-        for node in _find(root, ("variable_assignment", "for_statement", "command")):
-            if node.type == "command":
-                spoilt.update(self._read_names(node))
-                continue
-            if node.type == "for_statement":
-                name_node = node.child_by_field_name("variable")
-                name = self.text(name_node) if name_node is not None else ""
-                made = [word for v in node.children_by_field_name("value") for word in self.words(v)]
-                values = [word.text for word in made] or [HOLE]
-            else:
-                name, word = self.assignment(node)
-                appended = b"+=" in self.source[node.start_byte : node.end_byte]
-                values = [HOLE if appended else word.text]
-            if any(value.startswith(HOLE) for value in values):
-                spoilt.add(name)
-            seen.setdefault(name, []).extend(values)
-            if name not in spoilt and len(seen[name]) <= _MAX_VALUES:
-                self.values[name] = list(dict.fromkeys(seen[name]))
-            else:
-                spoilt.add(name)
-            if name in spoilt:
-                self.values.pop(name, None)
-        for name in spoilt:
-            self.values.pop(name, None)
+        for node in _find(root, ("variable_assignment", "for_statement", "command", "expansion")):
+            match node.type:
+                case "command":
+                    for name in self._read_names(node):
+                        self._may_hold(name, HOLE)
+                case "for_statement":
+                    name_node = node.child_by_field_name("variable")
+                    name = self.text(name_node) if name_node is not None else ""
+                    made = [word for v in node.children_by_field_name("value") for word in self.words(v)]
+                    self._may_hold(name, *(map(marked, made) if made else [HOLE]))
+                case "expansion":
+                    if default := _DEFAULT.match(self.text(node)):
+                        made = [self.built(c, True)[0] for c in node.named_children[1:2]]
+                        known = self.values.get(default[1], [HOLE])
+                        self._may_hold(default[1], *known, *(made[0] if made else [""]))
+                case _:
+                    name, values = self._assigned(node)
+                    appended = b"+=" in self.source[node.start_byte : node.end_byte]
+                    self._may_hold(name, *([HOLE] if appended else values))
         self.quiet = False
+
+    def _may_hold(self, name: str, *values: str) -> None:
+        held = dict.fromkeys((*self.values.get(name, ()), *values))
+        self.values[name] = [*held] if len(held) <= _MAX_WORDS else [HOLE]
+
+    def several(self, node: Node) -> list[dict[str, list[str]]]:
+        """The values under which a command is judged: each of those that its variables may hold, together.
+
+        Over the limit all values stand side by side, and a program's name is not known.
+        """
+        names = {
+            name
+            for found in _find(node, ("simple_expansion", "expansion"))
+            if (name := _NAME.sub("", self.text(found))) in self.values and len(self.values[name]) > 1
+        }
+        count = prod(len(self.values[name]) for name in names)
+        if not names or count > _MAX_VALUES:
+            return []
+        return [
+            dict(zip(sorted(names), ([value] for value in chosen), strict=True))
+            for chosen in product(*(self.values[name] for name in sorted(names)))
+        ]
 
     def _read_names(self, node: Node) -> list[str]:
         """Names that `read`, `mapfile`, `printf -v` or `getopts` set to what nobody knows."""
@@ -506,6 +544,10 @@ class Expander(ABC):
             if parts and parts[0] in ("read", "mapfile", "readarray", "printf", "getopts", "let")
             else []
         )
+
+
+_DEFAULT: Final = re.compile(r"\$\{(\w+):?[-=]")
+_NAME: Final = re.compile(r"^\$\{?|(?::?[-=].*)?\}$", re.DOTALL)
 
 
 def _find(root: Node, kinds: tuple[str, ...]) -> Iterable[Node]:

@@ -7,8 +7,9 @@ import re
 import shlex
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, names, parse
+from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, parse
 from pegboard.shell.guard.languages import says_otherwise
+from pegboard.shell.guard.listings import printed_names
 from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
 from pegboard.shell.guard.words import StdinSource, Word
@@ -163,14 +164,19 @@ def xargs(call: ProgramCall) -> bool:
             )
         at += 2 if letter in _XARGS.takes and len(text) == 2 else 1
     inner = list(args[at:]) or [Word("echo", "echo")]
-    given = fed_words(call)
-    if mark:
-        value = given[0] if len(given) == 1 else Word(HOLE, mark)
-        inner = [Word(w.text.replace(mark, value.text), w.source, w.glob, w.secret) for w in inner]
-    else:
-        inner.extend(given)
-    run_for_each(call, inner)
+    given = fed_words(call.stdin)
+    if not mark:
+        run_for_each(call, [*inner, *given])
+    for value in given if mark else ():
+        run_for_each(call, [put_in(word, mark, value) for word in inner])
     return True
+
+
+def put_in(word: Word, mark: str, value: Word) -> Word:
+    """A word with a name in the place of its mark."""
+    if mark not in word.text:
+        return word
+    return Word(word.text.replace(mark, value.text), word.source, word.glob or value.glob, word.secret)
 
 
 def run_for_each(call: ProgramCall, inner: list[Word]) -> None:
@@ -187,70 +193,14 @@ def run_for_each(call: ProgramCall, inner: list[Word]) -> None:
             call.ask_unless_known(None, f"{call.name} runs {name} for each word that it is given")
 
 
-def fed_words(call: ProgramCall) -> list[Word]:
-    """The words on standard input as far as they are known; else one word that stands for many.
-
-    Names that `find`, `git ls-files`, `grep -l` and their like print below the current folder stay inside.
-    """
-    source = call.stdin
+def fed_words(source: StdinSource | None) -> list[Word]:
+    """The words on standard input as far as they are known; else one word that stands for many."""
     if source is None:
         return [Word(HOLE, "words on standard input")]
     text = fed_text(source)
     if text is not None:
         return [Word(part, part) for part in text.split()] if HOLE not in text else [Word(HOLE, text)]
-    names = [word.text for word in source.argv]
-    if names and names[0] in ("find", "fd", "fdfind"):
-        roots = names[1:2] if len(names) > 1 and not names[1].startswith("-") else ["."]
-        filtered = names[0] != "find" or is_filtered(names)
-        return [Word(f"{root}/found" if filtered else root, "found files") for root in roots]
-    if names[:2] == ["git", "ls-files"] or names[:2] == ["git", "diff"]:
-        return [Word("found", "listed files")]
-    if (
-        names
-        and names[0] in ("grep", "rg", "egrep")
-        and any(re.fullmatch(r"-\w*[lL]\w*|--files.*", n) for n in names)
-    ):
-        return [Word("found", "found files")]
-    return [Word(HOLE, "words on standard input")]
-
-
-def is_filtered(names: list[str]) -> bool:
-    """Whether a `find` singles out files rather than taking all of a tree.
-
-    Of `A -o B -delete` only B decides what is deleted; `! -name x` singles out nothing.
-    """
-    branches = [False]
-    acting: list[bool] = []
-    groups: list[tuple[list[bool], bool]] = []
-    negated = False
-    for at, name in enumerate(names):
-        value = names[at + 1] if at + 1 < len(names) else ""
-        if name in ("!", "-not"):
-            negated = not negated
-            continue
-        if name in ("(", "\\("):
-            groups.append((branches, negated))
-            branches = [False]
-        elif name in (")", "\\)") and groups:
-            inside = all(branches)
-            branches, outer = groups.pop()
-            branches[-1] = branches[-1] or (inside and not outer)
-        elif name in ("-o", "-or"):
-            branches.append(False)
-        elif name in _FIND_ACTS:
-            acting.append(branches[-1] if not groups else all(branches))
-        elif name in _FIND_NAMES:
-            branches[-1] = branches[-1] or (not negated and value not in _FIND_ALL)
-        elif name in _FIND_TESTS:
-            branches[-1] = True
-        negated = False
-    return all(acting) if acting else all(branches)
-
-
-_FIND_NAMES: Final = names("-name -iname -path -ipath -wholename -regex -iregex")
-_FIND_TESTS: Final = names("-empty -newer -mtime -mmin -size")
-_FIND_ALL: Final = ("*", "*.*", "**", ".*", "?*", "./*")
-_FIND_ACTS: Final = names("-delete -exec -execdir -ok -okdir -print -print0")
+    return printed_names(source.argv)
 
 
 def fed_text(source: StdinSource) -> str | None:

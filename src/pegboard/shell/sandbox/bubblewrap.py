@@ -21,20 +21,22 @@ from pegboard.shell.sandbox.confinement import Confinement, Network, PreparedCom
 from pegboard.shell.sandbox.namespaces import PRIVATE_GIT, SharedNamespaces
 from pegboard.shell.sandbox.profile import SandboxProfile
 
-# Inside. Sets the limits, runs the command, tells its status at once and then stays for as long
-# as the command's own children do: the namespace ends with it. Bash's reports about a killed
-# command go nowhere; the command itself gets the real standard error.
+# Inside, as the first process, which no signal from inside stops or ends. Sets the limits, runs the
+# command, tells its status at once and then stays for as long as the command's own children do: the
+# namespace ends with it. With job control a command that stops itself has a status too. Bash's
+# reports about a killed command go nowhere; the command itself gets the real standard error.
 _INSIDE: Final = """\
 {check}
 exec {spare}>&2 2>/dev/null
 {ulimits}
+{job_control}
 "$@" 2>&{spare} {spare}>&- {status}>&-
 code=$?
 echo "$code" >&{status}
 exec {status}>&- {spare}>&- </dev/null >/dev/null
 set -- /proc/[0-9]*
-for pause in .01 .02 .05 .1; do [ $# -gt 2 ] && /bin/sleep $pause; set -- /proc/[0-9]*; done
-while [ $# -gt 2 ]; do /bin/sleep .3; set -- /proc/[0-9]*; done
+for pause in .01 .02 .05 .1; do [ $# -gt 1 ] && /bin/sleep $pause; set -- /proc/[0-9]*; done
+while [ $# -gt 1 ]; do /bin/sleep .3; set -- /proc/[0-9]*; done
 exit "$code"
 """
 # The mount goes away when somebody outside renames a file over it between our look and bwrap's.
@@ -75,6 +77,10 @@ class Bubblewrap:
         """Granted hosts are reached through the egress proxy."""
         return "filtered"
 
+    def reaches(self, folder: Path) -> bool:
+        """See Confinement."""
+        return self.confinement.reaches(folder)
+
     async def probe(self) -> str:
         """Run `true` with the whole profile, as whoever would run commands."""
         if shutil.which(self.program) is None:
@@ -102,7 +108,10 @@ class Bubblewrap:
             "network": True,
             "system calls": seccomp.supported(platform.machine()),
             "processes hidden": True,
-            "memory": True if counted else "each process alone, not all together (no control groups)",
+            "memory": True
+            if counted
+            else "not limited: no control group can be made here, so only the data of each "
+            "process is; files in memory (memfd, /tmp, /dev/shm) and many processes together are not",
             "process count": True
             if counted or not root
             else "not for root without control groups: use an ordinary user, or give cgroup access",
@@ -127,7 +136,8 @@ class Bubblewrap:
         fixed = self._cache
         shield = protect.shield(
             self.confinement.workspace,
-            (*self.confinement.protected, *git.hook_folders(self.confinement.workspace)),
+            (*self.confinement.protected, *git.started_by(self.confinement.workspace)),
+            job.approved,
         )
         scratch = fixed.scratch()
         fds = _Descriptors()
@@ -145,8 +155,14 @@ class Bubblewrap:
             linked = git.linked_repositories(self.confinement.workspace)
             trees = git.worktrees_of(self._git())
             arguments += git.submodule_binds(self._git(), submodules)
+            # Of a repository outside the workspace no snapshot keeps anything.
+            kept = self.confinement.kept_bytes if fixed.repository is None else 0
+            for pack in git.packs(self._git(), kept):
+                arguments += ["--ro-bind", str(pack), str(pack)]
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)
+            # Files there would be memory that no limit counts: bubblewrap makes both without a size.
+            arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
             arguments += ["--seccomp", str(fds.memory(filter_)), "--chdir", str(job.cwd)]
             if job.terminal is None:
                 arguments.append("--new-session")
@@ -173,9 +189,15 @@ class Bubblewrap:
             status_fd=status_read,
             close_after_start=tuple(fds.ours),
             notes=fixed.notes,
-            finish=lambda: self._finish(shield, copy, submodules, linked, trees, scratch),
+            finish=lambda: self._finish(job, shield, copy, submodules, linked, trees, scratch),
+            clean=lambda changes: git.clean_made(
+                self.confinement.workspace, changes, self._quarantine(scratch)
+            ),
             release=(lambda: None) if group is None else group.release,
         )
+
+    def _quarantine(self, scratch: Path) -> Path:
+        return self.confinement.state / "quarantine" / scratch.name
 
     def _git(self) -> Path:
         """The folder that holds the repository."""
@@ -190,6 +212,7 @@ class Bubblewrap:
             spare=spare,
             status=status,
             ulimits=self.confinement.limits.ulimits(processes=not root),
+            job_control="set -m" if job.terminal is None else ":",
             check=_CHECK.format(config=shlex.quote(str(copy.real))) if copy is not None and linked else ":",
         )
         # A new session inside takes the terminal; ^C then reaches the command and not bwrap.
@@ -224,6 +247,7 @@ class Bubblewrap:
 
     async def _finish(
         self,
+        job: SandboxCommand,
         shield: protect.ProtectedPaths,
         copy: _Copy | None,
         submodules: Mapping[Path, bytes],
@@ -233,10 +257,12 @@ class Bubblewrap:
     ) -> tuple[str, ...]:
         notes: list[str] = []
         workspace = self.confinement.workspace
-        quarantine = self.confinement.state / "quarantine" / temp_dir.name
+        quarantine = self._quarantine(temp_dir)
         if copy is not None:
             async with self._cache.merging:
-                notes += await git.merge_config(copy.real, copy.before, copy.private, temp_dir)
+                notes += await git.merge_config(
+                    copy.real, copy.before, copy.private, temp_dir, approved=".git/config" in job.approved
+                )
         moved = protect.quarantine(protect.appeared(workspace, shield.absent), workspace, quarantine)
         if moved:
             notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")

@@ -7,34 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
-from pegboard.process.limits import ResourceLimits
+from pegboard.core.effects import Change
+from pegboard.core.protected import PROTECTED, WORK
+from pegboard.process.limits import MIB, ResourceLimits
 
-PROTECTED: Final = (
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".envrc",
-    ".vscode",
-    ".idea",
-    ".fleet",
-    ".zed",
-    ".husky",
-    ".cursor",
-    ".claude",
-    ".codex",
-    ".gemini",
-    ".mcp.json",
-    ".pegboard",
-    "pegboard.toml",
-    "pegboard.yaml",
-    "pegboard.yml",
-    "pegboard.json",
-    "pegboard.json5",
-)
+MASKED: Final = tuple(name for name in PROTECTED if name not in WORK)
 """Paths in the workspace that would make programs outside run what was written there."""
 
 DEFAULT_LIMITS: Final = ResourceLimits()
+_ALWAYS_THERE: Final = (Path("/"), Path("/tmp"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +42,25 @@ class Confinement:
         search_path: the host's PATH; interpreters found on it are bound read-only.
         identity: git's user name and e-mail, empty = none.
         as_owner: run as the workspace's owner where we may (root only).
+        kept_bytes: snapshots keep files of at most so many bytes; larger packs of git are read-only.
     """
 
     workspace: Path
     state: Path
     limits: ResourceLimits = DEFAULT_LIMITS
-    protected: tuple[str, ...] = PROTECTED
+    protected: tuple[str, ...] = MASKED
     hidden: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
     binds: tuple[Bind, ...] = ()
     search_path: str = "/usr/local/bin:/usr/bin:/bin"
     identity: tuple[str, str] = ("", "")
     as_owner: bool = True
+    kept_bytes: int = 16 * MIB
+
+    def reaches(self, folder: Path) -> bool:
+        """Whether a folder of the host (its real path) is there inside, at the same place."""
+        places = (self.workspace, *(bind.source for bind in self.binds), Path("/usr"))
+        return folder in _ALWAYS_THERE or any(place in (folder, *folder.parents) for place in places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +74,7 @@ class SandboxCommand:
         terminal: path of a pseudo-terminal that is its standard input and output, None = pipes.
         bridge: our end's peer of a socket pair: the sandbox sends a listening socket of its own
             network namespace through it, for the egress proxy to answer; None = no network.
+        approved: protected paths of the workspace that a person allowed it to change.
     """
 
     argv: Sequence[str]
@@ -93,9 +82,14 @@ class SandboxCommand:
     env: Mapping[str, str]
     terminal: str | None = None
     bridge: int | None = None
+    approved: Sequence[str] = ()
 
 
 async def _nothing() -> tuple[str, ...]:
+    return ()
+
+
+async def _not_cleaned(_: Sequence[Change]) -> Sequence[str]:
     return ()
 
 
@@ -118,6 +112,7 @@ class PreparedCommand:
         notes: what must be said before the run.
         kill: ends what killing the process tree does not reach (a container).
         finish: to be awaited after the end: undoes traps, returns what must be said.
+        clean: the same for what only a snapshot found; given the changes, after `finish`.
         release: to be called once nothing of the command runs any more.
     """
 
@@ -130,6 +125,7 @@ class PreparedCommand:
     notes: tuple[str, ...] = ()
     kill: Callable[[], Awaitable[None]] = field(default=_no_kill)
     finish: Callable[[], Awaitable[tuple[str, ...]]] = field(default=_nothing)
+    clean: Callable[[Sequence[Change]], Awaitable[Sequence[str]]] = field(default=_not_cleaned)
     release: Callable[[], None] = field(default=_no_release)
 
 
@@ -147,6 +143,10 @@ class Backend(Protocol):
     @property
     def network(self) -> Network:
         """What granted hosts mean: filtered (they alone), closed (refused), open (nothing is held back)."""
+        ...
+
+    def reaches(self, folder: Path) -> bool:
+        """Whether a folder of the host (its real path) can be a command's working folder."""
         ...
 
     async def probe(self) -> str:

@@ -22,7 +22,8 @@ HOME: Final = "/home/user"
 DEFAULT_IMAGE: Final = "nanobot-sandbox:latest"
 # The first process reaps orphans and takes no signals by default, so it is not the command itself.
 # `--init` would do, but podman finds its program only where a further package is installed.
-_INIT: Final = 'exec 9>&2 2>/dev/null; "$@" 2>&9 9>&-; exit $?'
+# With job control a command that stops itself has a status too; a terminal is the command's own.
+_INIT: Final = '[ -t 0 ] || set -m; exec 9>&2 2>/dev/null; "$@" 2>&9 9>&-; exit $?'
 _MOST_PROCESSES: Final = 32_768
 _KILL_S: Final = 20.0
 _CLIENT: Final = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT")
@@ -58,6 +59,10 @@ class Container:
     def network(self) -> Network:
         """A container has no network at all here."""
         return "closed"
+
+    def reaches(self, folder: Path) -> bool:
+        """See Confinement."""
+        return self.confinement.reaches(folder)
 
     async def probe(self) -> str:
         """Run `true` in a container."""
@@ -99,16 +104,19 @@ class Container:
         """The `run` command line."""
         name = f"pegboard-{secrets.token_hex(6)}"
         workspace = self.confinement.workspace
-        shield = protect.shield(workspace, (*self.confinement.protected, *git.hook_folders(workspace)))
+        shield = protect.shield(
+            workspace, (*self.confinement.protected, *git.started_by(workspace)), job.approved
+        )
         trees = git.worktrees_of(workspace / ".git")
         submodules = git.submodule_configs(workspace / ".git")
+        packs = git.packs(workspace / ".git", self.confinement.kept_bytes)
         argv = [
             self.program,
             "run",
             "--rm",
             "--name",
             name,
-            *self._flags(shield, git.submodule_hooks(submodules)),
+            *self._flags(shield, [*git.submodule_hooks(submodules), *packs]),
         ]
         if job.terminal is not None:
             argv += ["--tty", "--interactive"]
@@ -145,7 +153,14 @@ class Container:
                 notes.append(f"set-uid and set-gid bits were removed: {', '.join(taken)}")
             return tuple(notes)
 
-        return PreparedCommand(argv=tuple(argv), env={**env, **client}, cwd="/", kill=kill, finish=finish)
+        return PreparedCommand(
+            argv=tuple(argv),
+            env={**env, **client},
+            cwd="/",
+            kill=kill,
+            finish=finish,
+            clean=lambda changes: git.clean_made(workspace, changes, quarantine),
+        )
 
     def _flags(self, shield: protect.ProtectedPaths, further: Sequence[Path] = ()) -> list[str]:
         confinement = self.confinement

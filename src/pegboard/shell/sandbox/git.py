@@ -16,6 +16,7 @@ import re
 import shutil
 import stat
 import struct
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pegboard.core.effects import Change
 from pegboard.core.secrets.clip import clip
-from pegboard.ports.snapshot import SnapshotChanges
 from pegboard.process.child import run_small
 from pegboard.shell.sandbox import protect
 from pegboard.shell.sandbox.folder_handles import pinned
@@ -71,7 +72,9 @@ def is_safe(key: str, value: str, *, fresh: bool = False) -> bool:
     return True
 
 
-async def merge_config(real: Path, before: bytes, copy: Path, temp_dir: Path) -> tuple[str, ...]:
+async def merge_config(
+    real: Path, before: bytes, copy: Path, temp_dir: Path, *, approved: bool = False
+) -> tuple[str, ...]:
     """Bring the safe changes of `copy` into `real`; what must be said about the rest.
 
     `real` is written in place: a rename over it would take away the mounts that keep it from
@@ -82,6 +85,7 @@ async def merge_config(real: Path, before: bytes, copy: Path, temp_dir: Path) ->
         before: its content when the copy was made.
         copy: the private copy after the command; it may have become anything.
         temp_dir: a folder that the command could not reach.
+        approved: a person allowed the command to change the config, so that every key is kept.
     """
     after = read_plain(copy)
     if after == before:
@@ -104,7 +108,7 @@ async def merge_config(real: Path, before: bytes, copy: Path, temp_dir: Path) ->
         now = [value for name, value in new if name == key]
         if was == now:
             continue
-        if not all(is_safe(key, value) for value in [*was, *now]):
+        if not approved and not all(is_safe(key, value) for value in [*was, *now]):
             refused.append(key)
             continue
         await _set(git, merged, key, now)
@@ -300,20 +304,91 @@ def repository_of(workspace: Path) -> Repository | None:
     return Repository(git_file=git_file, git_dir=git_dir, common=common)
 
 
-def new_git_settings(captured: SnapshotChanges) -> list[str]:
-    """A sentence about repositories in subfolders whose config or hooks a command made or changed.
+def packs(git: Path, over_bytes: int) -> list[Path]:
+    """The files of a repository's and its submodules' packs that have more than `over_bytes`."""
+    found: list[Path] = []
+    for repository in (git, *submodules(git)):
+        folder = repository / "objects" / "pack"
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        for entry in os.scandir(folder):
+            if entry.is_file(follow_symlinks=False) and entry.stat().st_size > over_bytes:
+                found.append(Path(entry.path))
+    return found
 
-    They are not taken back: whoever goes there runs what they say, and should know (docs/decisions/0331).
+
+async def clean_made(workspace: Path, changes: Sequence[Change], quarantine: Path) -> list[str]:
+    """Take out of repositories below the workspace what a command wrote and could start programs; what must be said.
+
+    Args:
+        workspace: its own repository, with what lies in that, is looked after elsewhere.
+        changes: what the command changed.
+        quarantine: where hooks, pointers and the old configs go.
     """
-    found: dict[str, None] = {}
-    for change in captured.changes.changes:
-        folder, git, rest = change.path.partition("/.git")
-        telling = rest == "" or rest == "/config" or rest.startswith("/hooks/")
-        if git and telling and change.kind != "delete" and not rest.endswith(".sample"):
-            found[folder] = None
-    if not found:
-        return []
-    return [f"git does what their config and hooks say, and this command wrote those of: {', '.join(found)}"]
+    there = {workspace / c.path: c.before or b"" for c in changes if c.kind != "delete"}
+    made = {workspace / c.path for c in changes if c.kind == "create"}
+    # A repository that was moved keeps what it had: only what was cleaned already can come from such a place.
+    kept = {c.before for c in changes if c.kind == "delete" and _SETTING.search(c.path)}
+    notes, bad, folders = list[str](), dict[Path, None](), dict[Path, None]()
+    for path in there:
+        in_hooks = path.parent.name == "hooks"
+        if path.name == ".git" or (path.name == "hooks" and path.is_symlink()):
+            led = path.resolve() if path.is_symlink() else _led_to(path)
+            if led is not None and workspace not in led.parents:
+                bad[path] = None
+            elif led is not None:
+                folders[led if path.name == ".git" else path.parent] = None
+        elif in_hooks or path.name in _SETTINGS:
+            folders[path.parent.parent if in_hooks else path.parent] = None
+    own = workspace / ".git"
+    for folder in folders:
+        if own in (folder, *folder.parents) or not (folder.name == ".git" or (folder / "HEAD").is_file()):
+            continue
+        now = read_plain(folder / "config") or b""
+        # Only with its HEAD does a folder become a repository, whenever its config was written.
+        before = b"" if folder / "HEAD" in made else there.get(folder / "config", now)
+        if now in kept:
+            before = now
+        allow = partial(_worktree_inside, workspace, folder)
+        said, wrong = await _clean_repository(workspace, folder, before, quarantine, allow=allow)
+        notes += said
+        bad.update(dict.fromkeys(wrong))
+        hooks = [h for h in _hooks(folder) if h in there or h.is_symlink()]
+        bad.update({hook: None for hook in hooks if read_plain(hook) not in kept})
+    if moved := protect.quarantine(bad, workspace, quarantine):
+        notes.append(f"moved to quarantine ({quarantine}): {', '.join(moved)}")
+    return notes
+
+
+_SETTINGS: Final = ("config", "config.worktree", "commondir", "HEAD")
+_SETTING: Final = re.compile(r"(?:^|/)\.git/(?:config$|hooks/)")
+
+
+async def _clean_repository(
+    workspace: Path,
+    folder: Path,
+    before: bytes,
+    quarantine: Path,
+    *,
+    allow: Callable[[str, str], bool] | None = None,
+) -> tuple[list[str], list[Path]]:
+    """Clean the config of a repository in the workspace; what must be said, and what has to go."""
+    config, name = folder / "config", folder.relative_to(workspace).as_posix()
+    content = read_plain(config)
+    notes: list[str] = []
+    bad = [folder / leaf for leaf in ("commondir", "config.worktree") if os.path.lexists(folder / leaf)]
+    if folder.parent.name == "worktrees" and _stripped(folder / "commondir") == _COMMON:
+        bad = [path for path in bad if path.name != "commondir"]
+    if content is not None:
+        notes = [f"{name}: {text}" for text in await clean_fresh(config, before, allow=allow)]
+        if notes:
+            # It may be a person's own repository: what it said is kept.
+            kept = quarantine / name / "config"
+            kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            kept.write_bytes(content)
+    elif os.path.lexists(config):
+        bad.append(config)
+    return notes, bad
 
 
 def _line(file: Path) -> str:
@@ -585,22 +660,11 @@ async def clean_linked(workspace: Path, before: LinkedRepositories, quarantine: 
             if pointer is not None and before.pointers.get(pointer) != _pointer(pointer):
                 bad[pointer] = None
             continue
-        config = folder / "config"
-        content = read_plain(config)
-        if content is not None:
-            name = folder.relative_to(workspace).as_posix()
-            said = await clean_fresh(config, before.configs.get(config, b""))
-            notes += [f"{name}: {text}" for text in said]
-            if said:
-                # It may be a person's own repository, linked only now: what it said is kept.
-                kept = quarantine / name / "config"
-                kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                kept.write_bytes(content)
-        elif os.path.lexists(config):
-            bad[config] = None
-        for name in ("commondir", "config.worktree"):
-            if os.path.lexists(folder / name):
-                bad[folder / name] = None
+        said, wrong = await _clean_repository(
+            workspace, folder, before.configs.get(folder / "config", b""), quarantine
+        )
+        notes += said
+        bad.update(dict.fromkeys(wrong))
         bad.update({hook: None for hook, stamp in _hooks(folder).items() if before.hooks.get(hook) != stamp})
     moved = protect.quarantine(bad, workspace, quarantine)
     if moved:
@@ -764,25 +828,84 @@ _KEY: Final = re.compile(
 )
 
 
-def hook_folders(workspace: Path) -> tuple[str, ...]:
-    """Workspace-relative folders that the repository's own config names; one small file is read."""
+def started_by(workspace: Path) -> tuple[str, ...]:
+    """Workspace-relative paths by which the repository's own config starts programs: hooks, and files that it includes."""
+    files = _config_files(workspace)
+    hooks = (folder_inside(workspace, name) for file in files for name in _hook_folders(file))
+    return tuple(dict.fromkeys([*filter(None, hooks), *inside(workspace, included_files(files))]))
+
+
+def own_settings(home: Path) -> list[Path]:
+    """The person's own settings (git-config(1), FILES)."""
+    return [home / ".gitconfig", home / ".config" / "git" / "config"]
+
+
+def _config_files(workspace: Path) -> list[Path]:
     git = workspace / ".git"
     if git.is_dir():
-        files = (git / "config", git / "config.worktree")
+        places = [git, *worktree_folders(git), *submodules(git)]
     elif (repository := repository_of(workspace)) is not None:
-        files = (repository.config, repository.git_dir / "config.worktree")
+        places = [repository.common, repository.git_dir]
     else:
-        return ()
-    out: dict[str, None] = {}
-    for file in files:
-        content = read_plain(file) or b""
-        if b"hookspath" not in content.lower():
+        return []
+    return [folder / name for folder in places for name in ("config", "config.worktree")]
+
+
+def _hook_folders(file: Path) -> list[str]:
+    content = _settings(file)
+    if b"hookspath" not in content.lower():
+        return []
+    return [os.fsdecode(m[1] if m[1] is not None else m[2].strip()) for m in _KEY.finditer(content)]
+
+
+def included_files(files: Sequence[Path], home: Path | None = None) -> list[Path]:
+    """Files that git configs take in (git-config(1), Includes), whatever their conditions, and those that these do.
+
+    One small file each is read; git is run only for one that speaks of includes. Missing files are among them.
+    """
+    found: dict[Path, None] = {}
+    pending = list(files)
+    while pending and len(found) < _MOST:
+        file = pending.pop()
+        if b"include" not in _settings(file).lower():
             continue
-        for match in _KEY.finditer(content):
-            value = os.fsdecode(match[1] if match[1] is not None else match[2].strip())
-            if folder := folder_inside(workspace, value):
-                out[folder] = None
-    return tuple(out)
+        for value in _included(file):
+            if value.startswith("~/"):
+                path = None if home is None else home / value[2:]
+            else:
+                path = Path(os.path.normpath(file.parent / value))
+            if path is not None and path not in found:
+                found[path] = None
+                pending.append(path)
+    return list(found)
+
+
+def _included(file: Path) -> list[str]:
+    command = ["git", "config", "--file", str(file), "--no-includes", "--null", "--get-regexp", _INCLUDE]
+    try:
+        done = subprocess.run(command, env=_ENV, cwd="/", capture_output=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [os.fsdecode(entry.partition(b"\n")[2]) for entry in done.stdout.split(b"\0") if b"\n" in entry]
+
+
+_INCLUDE: Final = r"^include(if\..*)?\.path$"
+
+
+def _settings(file: Path) -> bytes:
+    """The content of a config, through links as git reads it; empty where there is none."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(fd, "rb") as opened:
+        return opened.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+
+
+def inside(workspace: Path, paths: Sequence[Path]) -> list[str]:
+    """Those in the workspace, relative to it, by their own name and by where links lead."""
+    every = [place for path in paths for place in (path, path.resolve())]
+    return [p.relative_to(workspace).as_posix() for p in every if workspace in p.parents]
 
 
 def folder_inside(workspace: Path, value: str) -> str:

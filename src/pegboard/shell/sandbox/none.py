@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from pegboard.shell.sandbox.confinement import Network, PreparedCommand, SandboxCommand
 
@@ -15,6 +16,10 @@ class Unconfined:
 
     name = "none"
     network: Network = "open"
+
+    def reaches(self, folder: Path) -> bool:
+        """Everything is there."""
+        return True
 
     async def probe(self) -> str:
         """Always works."""

@@ -129,7 +129,7 @@ class SandboxProfile:
                 hint="Install it: apt-get install bubblewrap, or pip install 'pegboard[sandbox]'.",
             )
         out = [program, "--unshare-all", "--unshare-user", "--uid", str(_UID), "--gid", str(_UID)]
-        out += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"]
+        out += ["--hostname", "sandbox", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"]
         out += ["--ro-bind", "/usr", "/usr"]
         for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
             path = Path("/", name)
@@ -144,13 +144,8 @@ class SandboxProfile:
         for name in _PROC_HIDDEN:
             if os.path.exists(f"/proc/{name}"):
                 out += ["--ro-bind", "/dev/null", f"/proc/{name}"]
-        size = confinement.limits.file_bytes
-        if size and self._version >= (0, 8):
-            out += ["--size", str(size)]
-        out += ["--tmpfs", "/tmp"]
-        if size and self._version >= (0, 8):
-            out += ["--size", str(size)]
-        out += ["--tmpfs", "/dev/shm", "--symlink", "../tmp", "/var/tmp", "--dir", "/run"]
+        out += [*self._sized, "--tmpfs", "/tmp", *self._sized, "--tmpfs", "/dev/shm"]
+        out += ["--symlink", "../tmp", "/var/tmp", "--dir", "/run"]
         for prefix in (*interpreter_prefixes(confinement.search_path), *bridge.needs()):
             if self.run_as is None or reachable(prefix, *self.run_as):
                 out += ["--ro-bind", str(prefix), str(prefix)]
@@ -200,7 +195,7 @@ class SandboxProfile:
 
     def _kept_home(self) -> list[str]:
         if not self._state_is_reachable:
-            return ["--tmpfs", HOME]
+            return [*self._sized, "--tmpfs", HOME]
         home = self._confinement.state / "home"
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.run_as is not None:
@@ -208,6 +203,12 @@ class SandboxProfile:
             os.chmod(self._confinement.state, 0o711)
             os.chown(home, *self.run_as)
         return ["--bind", str(home), HOME]
+
+    @cached_property
+    def _sized(self) -> list[str]:
+        """What stands before a file system in memory, so that it holds no more than a file may."""
+        size = self._confinement.limits.file_bytes
+        return ["--size", str(size)] if size and self._version >= (0, 8) else []
 
     @cached_property
     def _version(self) -> tuple[int, int]:

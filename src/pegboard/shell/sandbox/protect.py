@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -43,8 +43,10 @@ class ProtectedPaths:
     links: tuple[tuple[Path, str], ...] = ()
 
 
-def shield(workspace: Path, protected: Iterable[str]) -> ProtectedPaths:
-    """Look at the protected paths as they are now; a few lstat calls."""
+def shield(workspace: Path, protected: Iterable[str], approved: Iterable[str] = ()) -> ProtectedPaths:
+    """Look at the protected paths as they are now, less those that were approved; a few lstat calls."""
+    allowed = tuple(approved)
+    protected = [name for name in protected if not _is_approved(name, allowed)]
     parents: dict[Path, None] = {}
     leaves: list[Path] = []
     absent: list[str] = []
@@ -86,6 +88,11 @@ def shield(workspace: Path, protected: Iterable[str]) -> ProtectedPaths:
         absent=tuple(absent),
         links=tuple(dict.fromkeys(links)),
     )
+
+
+def _is_approved(name: str, approved: Sequence[str]) -> bool:
+    """Whether what a person allowed is the path or lies in it; the config of git has its own way."""
+    return name != ".git/config" and any(path == name or path.startswith(f"{name}/") for path in approved)
 
 
 def _between(workspace: Path, name: str) -> list[Path]:
