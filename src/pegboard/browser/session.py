@@ -95,7 +95,6 @@ class BrowserSession:
         self._profile = profile
         self._tabs = Tabs(chromium, target, profile)
         self._window: BrowserContext | None = None
-        self._handed_over = False
 
     def place(self) -> Place:
         """Where it is; see Browser."""
@@ -106,9 +105,9 @@ class BrowserSession:
     ) -> BrowserReply:
         """Do one thing; see Browser."""
         self._tabs.events = []
-        if self._handed_over and not isinstance(action, HandOver | Close):
-            await self._take_back()
         try:
+            if self._tabs.handed_over and not isinstance(action, HandOver | Close):
+                await self._take_back()
             return await self._perform(action, tab, timeout_s, host)
         except TimeoutError:
             raise TimedOut(
@@ -122,7 +121,7 @@ class BrowserSession:
         """Close the tabs, after the logins are saved where they are kept."""
         window, self._window = self._window, None
         context = self._tabs.take_context()
-        self._handed_over = False
+        self._tabs.handed_over = False
         for one in (window, context):
             with contextlib.suppress(chromium_error(), OSError):  # The browser may have crashed.
                 if one is context and context is not None:
@@ -568,7 +567,7 @@ class BrowserSession:
 
     async def _hand_over(self, one: OpenTab, timeout_s: float) -> None:
         """Show the page to the person: in this browser where it has a window, else in one of their own."""
-        self._handed_over = True
+        self._tabs.handed_over = True
         try:
             if self.target == "sandbox" or not self._chromium.options.headless:
                 await one.page.bring_to_front()
@@ -582,12 +581,12 @@ class BrowserSession:
             with contextlib.suppress(chromium_error()):
                 await page.goto(one.page.url, wait_until="domcontentloaded", timeout=timeout_s * 1000)
         except BaseException:
-            self._handed_over = False
+            self._tabs.handed_over = False
             raise
 
     async def _take_back(self) -> None:
         """Go on as whoever the person has logged in as."""
-        self._handed_over = False
+        self._tabs.handed_over = False
         window, self._window = self._window, None
         context = await self._tabs.context()
         if window is not None:
