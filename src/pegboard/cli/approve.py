@@ -147,4 +147,7 @@ def approver_for(options: Options, *, on_ask: str) -> Approver:
         return SuspendAll()
     if options.attended:
         return TerminalApprover()
-    return DenyAll("no one is here to approve it; run it in a terminal, or pass --yes")
+    return DenyAll(
+        "no one is here to approve it; run it in a terminal, or pass --yes",
+        person_reason="no one is here to approve it; run it in a terminal: only a person may approve it",
+    )

@@ -214,14 +214,22 @@ def approver_of(given: object) -> Approver:
 
 
 class DenyAll:
-    """Nobody is there: every request is refused."""
+    """Nobody is there: every request is refused.
 
-    def __init__(self, reason: str = "no one is here to approve it") -> None:
+    Args:
+        reason: what the refusal says.
+        person_reason: what it says where only a person may approve; None = the same.
+    """
+
+    def __init__(
+        self, reason: str = "no one is here to approve it", *, person_reason: str | None = None
+    ) -> None:
         self._reason = reason
+        self._person_reason = person_reason or reason
 
     async def decide(self, request: ApprovalRequest) -> Refused:
         """Refuse."""
-        return Refused(self._reason)
+        return Refused(self._person_reason if request.tainted or request.person else self._reason)
 
 
 class AllowOnce:
