@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from pegboard import Executor, builtin
-from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.files.text import read_slice
 from pegboard.shell.background import BackgroundCommands
@@ -75,7 +74,7 @@ async def test_no_page_of_a_file_shows_a_line_of_a_key(kind: str, tmp_path: Path
                 )
                 assert page.ok
                 assert shown(key, everything(page)) == [], (first, limit)
-        last = await executor.call("read_file", {"path": "id.txt", "offset": total})
+        last = await executor.call("read_file", {"path": "id.txt", "offset": total, "force": True})
 
     assert str(last) == f"{total:6d}→last"
 
@@ -162,7 +161,6 @@ async def commands(tmp_path: Path) -> AsyncIterator[Executor]:
     shell = await shell_in(tmp_path, "none")
     jobs = BackgroundCommands(shell)
     executor = Executor([exec_, process], mode="full", provide=[shell, jobs])
-    executor.pipeline.parts.shaper.__class__ is Shaper  # the default takes secrets out
     yield executor
     await jobs.close()
 
@@ -219,7 +217,7 @@ WAIT = "until [ -e go ]; do sleep 0.02; done\n"
 async def poll_until(commands: Executor, id: str, done: str) -> str:
     """What polling shows until it holds `done`."""
     said = ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(5):
         while done not in said:
             said += str(await commands.call("process", {"action": "poll", "process_id": id, "timeout": 1}))
     return said

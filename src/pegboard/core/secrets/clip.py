@@ -32,8 +32,6 @@ def clip(text: str, start: int = 0, end: int | None = None) -> str:
     if start >= end:
         return ""
     whole = start == 0 and end == len(text)
-    if whole and "\n" not in text:
-        return text
     from pegboard.core.secrets.redact import finders, redaction_mark, secrets_in
 
     spans = set(_over_lines(text))
