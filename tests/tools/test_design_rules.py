@@ -19,7 +19,7 @@ from tests.ledger import owes
 LOOKING = frozenset({"read", "connect"})
 """Effects that change nothing."""
 
-SEVERAL_IN_ONE = frozenset({"process"})
+SEVERAL_IN_ONE = frozenset({"browser", "process"})
 """Tools that look and act by an `action` parameter, since the documents have them so (M-11)."""
 
 CALLS: dict[str, dict[str, Any]] = {

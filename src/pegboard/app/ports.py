@@ -28,13 +28,16 @@ from pegboard.core.result import Shaper, Spills
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
 from pegboard.ports.artifacts import Artifacts
+from pegboard.ports.browser import Browser
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.people import People, Question
 from pegboard.ports.processes import Processes
+from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.tool_search import ToolSearch
+from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
 from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
@@ -42,6 +45,7 @@ from pegboard.store.spills import SpillFolder
 if TYPE_CHECKING:
     from pegboard.app.wiring import Wiring
     from pegboard.core.toolkit import Toolkit
+    from pegboard.net.client import HttpClient
 
 MASKED = (
     ".ssh",
@@ -162,6 +166,12 @@ def _artifacts(assembly: Assembly) -> Any:
     return artifacts_of(assembly.wiring.provided, assembly.store)
 
 
+def _browser(assembly: Assembly) -> Any:
+    from pegboard.app.browser import chromium_browser
+
+    return chromium_browser(assembly)
+
+
 def _documents(assembly: Assembly) -> Any:
     from pegboard.documents.child import DocumentReader
 
@@ -236,6 +246,46 @@ def _processes(assembly: Assembly) -> Any:
     return background_commands(assembly)
 
 
+def _session_model(assembly: Assembly) -> Any:
+    from pegboard.app.session_model import AgentModel
+
+    return AgentModel(assembly.wiring)
+
+
+def _web(assembly: Assembly) -> Any:
+    from pegboard.web.fetch import WebReader
+
+    web = assembly.config.web
+    return WebReader(
+        http_client(assembly, tool="web_fetch", timeout_s=web.timeout_s), assembly.port(Documents), cache_s=web.cache_minutes * 60,
+        reader=web.reader,
+    )  # fmt: skip
+
+
+def _web_search(assembly: Assembly) -> Any:
+    from pegboard.app.search import searcher
+
+    settings = assembly.config.web.search
+    return searcher(settings, http_client(assembly, tool="web_search", timeout_s=settings.timeout_s))
+
+
+def http_client(assembly: Assembly, *, tool: str, **options: Any) -> HttpClient:
+    """A client that reaches what is public and what the settings open, and no host that a rule denies a tool."""
+    from pegboard.net.client import HttpClient
+
+    policy, network = assembly.wiring.policy, assembly.config.network
+    situation = Situation(values={"tool": tool})
+    rules = [r for r in policy.rules if r.verdict == "deny" and not r.observe and r.kind in ("*", "connect")]
+
+    def refuse(host: str) -> str:
+        for rule in rules:
+            if rule.covers(Effect("connect", host), situation) and rule.applies(situation):
+                return rule.reason or f"the rule {str(rule)!r}"
+        return ""
+
+    return HttpClient(allow=network.allow_hosts, allow_cidrs=network.allow_cidrs, refuse=refuse, **options)
+
+
 def _shell(assembly: Assembly) -> Any:
     from pegboard.app.shell import command_shell
 
@@ -262,11 +312,15 @@ class SuspendingPeople:
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
+    Browser: _browser,
     Documents: _documents,
     Files: _files,
     People: _people,
     Processes: _processes,
+    SessionModel: _session_model,
     Shell: _shell,
     ToolSearch: _tool_search,
+    Web: _web,
+    WebSearch: _web_search,
 }
 """What stands behind each port unless the caller provides it. A new port is one line here."""

@@ -171,6 +171,11 @@ def create_process_tool() -> Tool | None:
     return _shown("process")
 
 
+def create_browser_tool() -> Tool | None:
+    """`browser`, with the document's four actions; ours are accepted too."""
+    return _shown("browser")
+
+
 def create_apply_patch_tool(options: MoltbotOptions | None = None) -> Tool | None:
     """`apply_patch`, None where `allowModels` does not name the model."""
     allowed = options.setting("exec", "applyPatch", "allowModels") if options else None
@@ -234,6 +239,7 @@ __all__ = [
     "agent_tool",
     "coding_tools",
     "create_apply_patch_tool",
+    "create_browser_tool",
     "create_exec_tool",
     "create_moltbot_coding_tools",
     "create_moltbot_tools",

@@ -23,10 +23,12 @@ from pegboard.textedit.encoding import (
     bad_bytes,
     bom_encoding,
     bom_length,
+    is_binary,
     is_utf8,
     marked,
     name_of,
     shown_utf8,
+    wide_codec,
 )
 
 _MAGIC: Final = (
@@ -230,7 +232,7 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
         sha256=digest.hexdigest() if facts.st_size <= WHOLE_BYTES else "",
         size=facts.st_size,
         cut=tuple(cut),
-        notes=hard_link_note(facts.st_nlink),
+        notes=(*_doubts("" if unit else encoding), *hard_link_note(facts.st_nlink)),
     )
 
 
@@ -295,7 +297,7 @@ def read_slice(
     if not stat.S_ISREG(facts.st_mode):
         raise Unsupported("not a regular file: a device, pipe, socket or folder has no lines to read")
     head = os.pread(fd, HEAD_BYTES, 0)
-    marked = bom_encoding(head)
+    marked = bom_encoding(head) or wide_codec(head)
     wanted = SliceRequest(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
     if marked is not None and marked.startswith(("utf-16", "utf-32")):
         return wide_slice(fd, facts, marked, wanted)
@@ -332,7 +334,7 @@ class _Reader:
         ahead, behind = ("", "") if start is None else self._around(start, raw, cut, encoding)
         return Slice(
             notes=_notes(text, raw, encoding, self.facts.st_nlink),
-            text=_masked(text, ahead, behind),
+            text=_masked(text, ahead, behind).replace("\0", "\u2400"),
             first=first if raw else 0,
             last=first + len(raw) - 1 if raw else 0,
             total=total,
@@ -429,14 +431,16 @@ class _Reader:
 
     def _refuse_binary(self, raw: list[bytes]) -> None:
         kind = sniff_type(self.head)
-        if kind is None and not any(b"\0" in line for line in raw):
+        body = b"".join(raw)
+        if kind is None and not (b"\0" in body and is_binary(self.head + body)):
             return
+        padded = {"text": True} if kind is None and not is_binary(self.head, padded=True) else {}
         kind = kind or "application/octet-stream"
         size = self.facts.st_size
         raise Unsupported(
             f"binary file ({kind}, {size} bytes): it has no lines to show",
             hint="Use a tool for its type, or look at its bytes with a command such as `xxd`.",
-            details={"binary": True, "mime_type": kind, "size": size},
+            details={"binary": True, "mime_type": kind, "size": size, **padded},
         )
 
     def _encoding(self, whole: bytes | None, raw: list[bytes]) -> str:
@@ -500,7 +504,16 @@ def _notes(text: str, raw: list[bytes], encoding: str, names: int) -> tuple[str,
             f"bytes of these lines that are no UTF-8: {bad}, shown as U+EF80 to U+EFFF (U+EFE9 is the byte E9);"
             " edits keep them as they are"
         )
-    return (*out, *hard_link_note(names))
+    if nul := text.count("\0"):
+        out.append(f"NUL bytes in these lines: {nul}, shown as \u2400; edits keep them as they are")
+    return (*out, *_doubts(encoding), *hard_link_note(names))
+
+
+def _doubts(encoding: str) -> tuple[str, ...]:
+    """What to say of an encoding that no mark names and that is not UTF-8."""
+    if not encoding or encoding.startswith("utf-8"):
+        return ()
+    return (f"encoding guessed: {encoding}; if the text looks wrong, name another with encoding=",)
 
 
 def _ended(line: str, separator: bytes) -> str:
@@ -532,17 +545,12 @@ BINARY_BYTES: Final = 32 << 20
 """How much of a binary file is searched: a disk image is not read to its end for its name."""
 
 
-def is_binary(head: bytes) -> bool:
-    """Whether the first bytes of a file say that it is no text."""
-    return b"\0" in head and not (bom_encoding(head) or "").startswith(("utf-16", "utf-32"))
-
-
 def reads_as_it_stands(fd: int, head: bytes) -> bool:
     """Whether a file's bytes are UTF-8 with lines that end in LF, as far as its head tells."""
     marked = bom_encoding(head)
     if marked is not None and marked != "utf-8-sig":
         return marked.startswith("utf-16")
-    return line_end(fd, head) == b"\n" and is_utf8(head, whole=len(head) < HEAD_BYTES)
+    return b"\0" not in head and line_end(fd, head) == b"\n" and is_utf8(head, whole=len(head) < HEAD_BYTES)
 
 
 def text_pieces(fd: int) -> Iterator[str]:

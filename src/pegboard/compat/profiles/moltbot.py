@@ -33,6 +33,14 @@ MOLTBOT: Final = (
         required("url", text("URL of the page")),
         optional("prompt", text("What to extract")),
     ),
+    row(
+        "browser",
+        "Control a web browser.",
+        required("action", text("What to do", enum=["navigate", "click", "type", "screenshot"])),
+        optional("url", text("Address, for navigate")),
+        optional("selector", text("CSS selector of the element, for click and type")),
+        optional("text", text("What to type")),
+    ),
     ToolProfile(
         name="message",
         tool="message",
