@@ -13,6 +13,7 @@ from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guards import read_budgets, read_secrets, read_taint
+from pegboard.config.media import MediaSettings, read_media
 from pegboard.config.models import read_keys, read_ports
 from pegboard.config.network import NetworkSettings, read_network
 from pegboard.config.paths import Paths
@@ -50,6 +51,7 @@ class Config:
         network: private places that are open to the network guard (`[network]`).
         browser: which browser the tool of that name uses (`[browser]`).
         web: how pages are read (`[web]`).
+        media: who makes pictures and who speaks (`[media]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it.
@@ -78,6 +80,7 @@ class Config:
     network: NetworkSettings = field(default_factory=NetworkSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
     web: WebSettings = field(default_factory=WebSettings)
+    media: MediaSettings = field(default_factory=MediaSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -196,6 +199,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     changes["require_sandbox"] = changes["confinement"].require
             case "network":
                 changes[key] = read_network(value, path, before=config.network)
+            case "media":
+                changes[key] = read_media(value, path, before=config.media)
             case "web":
                 changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":

@@ -38,6 +38,7 @@ PROGRAMS: Final = {
     "git": "repositories",
     "rg": "faster search (Debian package ripgrep)",
     "chromium": "the browser tool (Debian package chromium)",
+    "espeak-ng": "speech without a network (Debian package espeak-ng)",
 }
 """Programs that we use where they are found, and what for."""
 
