@@ -13,7 +13,7 @@ from enum import Enum
 from types import FunctionType
 from typing import Any, Final, Protocol, cast
 
-from pegboard.core.content import Block, File, NewArtifact, Text, ToolCall, describe
+from pegboard.core.content import Block, File, NewArtifact, Text, ToolCall, describe, within_limits
 from pegboard.core.errors import (
     BudgetExceeded,
     BuildError,
@@ -231,6 +231,8 @@ class Shaper:
         out: list[Block] = []
         truncated, spill, left = False, None, limit
         for block in blocks:
+            if not isinstance(block, Text):
+                block = within_limits(block)
             if not isinstance(block, Text):
                 out.append(block)
                 continue
