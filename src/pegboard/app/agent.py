@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -104,7 +103,6 @@ class Agent:
         self._wait_s = wait_s
         self._backing: Backing | None = None
         self._opening = asyncio.Lock()
-        self._let_go: weakref.finalize[..., Agent] | None = None
         self._known: dict[str, list[Event]] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
@@ -301,8 +299,7 @@ class Agent:
         if self._backing is not None:
             from pegboard.app.backing import close_store
 
-            if self._let_go is not None and self._let_go.detach() is not None:
-                await close_store(self._backing.store)
+            await close_store(self._backing.store)
             self._backing = None
 
     def model(self) -> Any:
@@ -382,10 +379,9 @@ class Agent:
     async def _open_backing(self) -> Backing:
         async with self._opening:
             if self._backing is None:
-                from pegboard.app.backing import let_go, open_backing
+                from pegboard.app.backing import open_backing
 
                 self._backing = await open_backing(self._store)
-                self._let_go = weakref.finalize(self, let_go, self._backing.store)
             return self._backing
 
     def _session_in_memory(self, run: str) -> str | None:

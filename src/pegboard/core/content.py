@@ -122,9 +122,9 @@ def within_limits(block: Block) -> Block:
     if data is None or not cast("Image | File", block).mime_type.startswith("image/"):
         return block
     import io
+    from importlib import import_module
 
-    import imagesize
-
+    imagesize: Any = import_module("imagesize")
     try:
         width, height = imagesize.get(io.BytesIO(data))
     except Exception:  # noqa: BLE001  Bytes from elsewhere: a head that cannot be read names no size.
