@@ -19,6 +19,8 @@ SCRIPTS = (
     "tool_search",
     "shell_bars",
     "files_checks",
+    "web_bars",  # pages: extraction, a large one, the guard, twenty at once
+    "browser_bars",  # a snapshot beside Playwright's own
 )
 
 

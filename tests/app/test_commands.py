@@ -220,3 +220,11 @@ def test_the_limits_and_folders_of_the_settings_hold_in_the_sandbox(tmp_path: Pa
     assert outcome.stdout == "64\n1048576\nbeside\n"
     assert "Read-only file system" in outcome.stderr
     assert (beside / "f").read_text() == "beside\n"
+
+
+async def test_what_a_command_changed_is_undone_where_no_tool_works_on_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("before\n")
+    async with Executor(builtin("exec"), workspace=tmp_path) as executor:
+        assert (await executor.call("exec", {"command": "echo after > a.txt"})).ok
+        await executor.undo()
+    assert (tmp_path / "a.txt").read_text() == "before\n"

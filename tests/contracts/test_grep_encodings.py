@@ -156,9 +156,28 @@ def test_lines_that_end_in_cr_alone_count_as_lines(rg: Path | Literal[False], tm
 def test_a_long_line_of_another_encoding_is_clipped_around_its_hit(
     rg: Path | Literal[False], tmp_path: Path
 ) -> None:
-    (tmp_path / "one").write_bytes(("ä" * 3000 + "Brücke" + "ö" * 3000).encode("latin-1"))
+    (tmp_path / "one").write_bytes(
+        ("schöne Straße " * 300 + "Brücke" + " über den Fluß" * 300).encode("latin-1")
+    )
 
     (match,) = answer(tmp_path, rg, pattern="Brücke").matches
 
     assert "Brücke" in match.text
     assert len(match.text) < 400
+
+
+@both
+@pytest.mark.parametrize("pattern", ["port=8080", "port=[0-9]+"])
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_wide_text_without_a_mark_and_text_with_stray_zero_bytes_are_searched(
+    rg: Path | Literal[False], tmp_path: Path, codec: str, pattern: str
+) -> None:
+    (tmp_path / "wide").write_bytes("Server started\nport=8080\n".encode(codec))
+    (tmp_path / "torn").write_bytes(b"Server started at noon\n\0port=8080 and a longer line\n")
+
+    found = answer(tmp_path, rg, pattern=pattern).matches
+
+    assert [(m.path, m.line, m.text) for m in found] == [
+        ("torn", 2, "\u2400port=8080 and a longer line"),
+        ("wide", 2, "port=8080"),
+    ]

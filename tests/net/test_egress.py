@@ -374,17 +374,37 @@ async def test_one_inner_address_among_public_ones_closes_the_name() -> None:
     assert "not public" in made.destinations[0].reason
 
 
-async def test_attempts_without_end_are_neither_kept_nor_answered_without_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("pegboard.net.egress._MOST_ATTEMPTS", 3)
+async def test_attempts_without_end_are_neither_kept_nor_answered_without_end() -> None:
     told: list[Destination] = []
-    async with proxy("a.example", on_destination=told.append) as (made, at):
+    async with proxy("a.example", on_destination=told.append, most_attempts=3) as (made, at):
         for _ in range(6):
             last = await talk(at, b"CONNECT evil.example:443 HTTP/1.1\r\n\r\n")
 
     assert b"has tried 3 connections" in last
     assert len(made.destinations) == len(told) == 3
+
+
+async def test_a_host_is_refused_for_a_reason_of_its_owner_before_its_name_is_resolved() -> None:
+    resolved: list[str] = []
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        resolved.append(host)
+        return ["127.0.0.1"]
+
+    def refuse(host: str, port: int) -> str:
+        return "a rule denies it" if (host, port) == ("a.example", 443) else ""
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    at = listener.getsockname()[1]
+    made = EgressProxy(None, resolve=resolve, refuse=refuse)
+    await made.serve(listener)
+    said = await talk(at, b"CONNECT A.example:443 HTTP/1.1\r\n\r\n")
+    await talk(at, b"CONNECT a.example:444 HTTP/1.1\r\n\r\n")
+    await made.close()
+
+    assert b"a rule denies it" in said
+    assert resolved == ["a.example"]
+    assert [d.allowed for d in made.destinations] == [False, False]
 
 
 async def test_connections_without_end_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:

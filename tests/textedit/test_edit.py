@@ -620,8 +620,8 @@ def test_numbers_that_are_the_files_own_stay() -> None:
         ("wait…\nx = 1\n", "wait...\nx = 1", "wait...\nx = 2", "wait…\nx = 2\n"),
         ("a ... b ... c\n", "a … b … c", "a … b … d", "a ... b ... d\n"),
         ("  f(*args, ...)\n", "f(*args, …)", "g(*args, …)", "  g(*args, ...)\n"),
-        # U+2026 that is new is written as it was sent.
-        ("a\nb...\n", "a\nb…", "…\nb…", "…\nb...\n"),
+        # The writer's U+2026 for three dots is a habit: new ones are written as the file writes them.
+        ("a\nb...\n", "a\nb…", "…\nb…", "...\nb...\n"),
     ],
     ids=repr,
 )
@@ -636,3 +636,10 @@ def test_an_ellipsis_is_found_as_three_dots_and_stays_as_the_file_has_it(
 def test_an_ellipsis_that_fits_in_two_places_is_refused() -> None:
     with pytest.raises(NotUnique, match="lines 1, 2"):
         edit("f(...)\nf(...)\n", "f(…)", "g(…)")
+
+
+def test_a_python_file_that_parses_still_does_after_a_re_indented_edit() -> None:
+    before = "def f():\n    a()\n    b()\n"
+
+    with pytest.raises(NotFound, match="would not parse"):
+        apply_edit(before.encode(), Edit(old="a()\nb()\n", new="if x:\na()\nb()\n"), path="f.py")

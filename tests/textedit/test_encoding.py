@@ -214,3 +214,59 @@ def test_what_is_not_nearly_utf8_or_holds_marks_of_its_own_is_legacy(data: bytes
 @pytest.mark.parametrize(("codec", "text"), SENTENCES)
 def test_legacy_text_is_never_taken_for_damaged_utf8(codec: str, text: str) -> None:
     assert not detect(text.encode(codec)).damaged
+
+
+POLISH = "Zażółć gęślą jaźń. Wczoraj poszliśmy do kina, żeby obejrzeć nowy film. Dziękuję bardzo za pomoc, źle się czułem.\n"
+RUSSIAN = "Вчера вечером мы пошли в кино, чтобы посмотреть новый фильм. Большое спасибо за помощь. Книга лежит на столе.\n"
+THAI = "เมื่อวานตอนเย็นเราไปดูหนังเรื่องใหม่ที่โรงภาพยนตร์ ขอบคุณมากสำหรับความช่วยเหลือ\n"
+
+
+@owes("edit-11")
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        *(
+            ("iso8859_2", POLISH),
+            ("cp1250", POLISH),
+            ("cp852", POLISH),
+        ),
+        *((codec, RUSSIAN) for codec in ("iso8859_5", "cp866", "mac_cyrillic", "cp1251", "koi8_r")),
+        ("tis_620", THAI),
+    ],
+)
+def test_a_paragraph_in_a_national_encoding_is_read_and_is_never_called_certain(
+    codec: str, text: str
+) -> None:
+    found = decode(text.encode(codec))
+
+    assert found.text == text
+    assert not found.encoding.certain
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", ["Server started\nport=8080\n", "a\n", RUSSIAN + "port=1\n" + THAI])
+def test_utf16_and_utf32_without_a_mark_are_text_and_come_back_exactly(codec: str, text: str) -> None:
+    found = decode(text.encode(codec))
+
+    assert (found.text, found.label) == (text, codec)
+    assert found.encode(text) == text.encode(codec)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0\1\2\3\0\1\0\2",
+        b"".join(n.to_bytes(2, "little") for n in range(256)),
+        b"\x7fELF\2\1\1" + bytes(9) + b"\2\0>\0\1\0\0\0",
+        b"text\n" + bytes(512),
+    ],
+)
+def test_numbers_and_padding_are_not_taken_for_wide_text(data: bytes) -> None:
+    with pytest.raises(NotText, match="binary content"):
+        detect(data)
+
+
+def test_a_few_stray_zero_bytes_leave_a_text_a_text() -> None:
+    data = b"first line of the log\n\0second line of it\nthird\n"
+
+    assert decode(data).encode(decode(data).text) == data

@@ -268,7 +268,7 @@ def test_indentation_and_quotes_follow_the_file_where_the_match_was_tolerant() -
 
     done = patched({"f": before.encode()}, patch)
 
-    assert result({"f": before.encode()}, done)["f"].decode() == 'def f():\n\tsay("b")\n\tlog()\n\treturn 1\n'
+    assert result({"f": before.encode()}, done)["f"].decode() == "def f():\n\tsay(“b”)\n\tlog()\n\treturn 1\n"
     assert done.notes == ("f: hunk 1 was placed at line 1 ignoring quote style and kinds of spaces",)
 
 

@@ -408,8 +408,7 @@ async def test_a_text_that_makes_a_file_binary_is_written_and_this_is_said(
 
     assert result.ok
     assert (
-        str(result).count("holds a NUL character, so read_file and edit_file take the file for a binary one.")
-        == 1
+        str(result).count("holds NUL characters, for which many programs take a file for a binary one.") == 1
     )
 
 

@@ -265,7 +265,7 @@ async def test_reading_a_file_with_a_second_name_says_so(tmp_path: Path, name: s
 
     shown = await read(root, name)
 
-    assert shown.data["notes"] == [note]
+    assert shown.data["notes"][-1] == note
     assert str(shown).endswith(f"[{note}]")
     (tmp_path / "outside").unlink()
     assert "hard link" not in str(await read(root, name))
@@ -337,3 +337,44 @@ async def test_an_office_file_without_a_telling_name_is_read_and_another_package
 
     assert str(await read(tmp_path, "report")) == "a word"
     assert str(await read(tmp_path, "package")).startswith("[binary, ")
+
+
+async def test_a_guessed_encoding_is_called_a_guess_and_another_can_be_named(tmp_path: Path) -> None:
+    text = "Książka leży na półce. Dziękuję bardzo, źle się czułem.\n"
+    (tmp_path / "a.txt").write_bytes(text.encode("cp1250"))
+
+    shown = await read(tmp_path, "a.txt")
+    other = await read_file("a.txt", encoding="iso8859-2", files=Workspace(tmp_path))
+
+    assert any("encoding guessed: " in note and "encoding=" in note for note in shown.data["notes"])
+    assert "encoding guessed" not in str(other)
+
+
+async def test_wide_text_without_a_mark_is_read_with_its_encoding_named(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes("Server started\nport=8080\n".encode("utf-16-le"))
+
+    shown = await read(tmp_path, "a.log")
+
+    assert shown.data["text"] == "Server started\nport=8080\n"
+    assert "encoding guessed: utf-16-le" in str(shown)
+
+
+async def test_stray_zero_bytes_are_marked_in_the_text_and_edits_keep_them(tmp_path: Path) -> None:
+    lines = [("\0" if n % 3 == 0 else "") + f"line {n}\n" for n in range(120)]
+    (tmp_path / "n.log").write_text("".join(lines))
+
+    shown = await read(tmp_path, "n.log")
+    await edit_file("n.log", "\u2400line 3\n", "\u2400line three\n", files=Workspace(tmp_path))
+
+    assert shown.data["text"] == "".join(lines).replace("\0", "\u2400")
+    assert "NUL bytes in these lines: 40" in str(shown)
+    assert (tmp_path / "n.log").read_text() == "".join(lines).replace("line 3\n", "line three\n", 1)
+
+
+async def test_a_file_full_of_zero_bytes_is_shown_on_demand_and_the_answer_says_how(tmp_path: Path) -> None:
+    (tmp_path / "torn.log").write_bytes(b"one\n" + bytes(40) + b"two\n")
+
+    assert "format='text'" in str(await read(tmp_path, "torn.log"))
+    whole = await read_file("torn.log", format="text", files=Workspace(tmp_path))
+
+    assert whole.data["text"] == "one\n" + "\u2400" * 40 + "two\n"

@@ -90,6 +90,7 @@ class Agent:
             tools, provide=provide, agent=name, defer_beyond=defer_beyond, **options
         )
         self._model = model_of(model)
+        self.executor.wiring.session_model = self.model
         self._output = output_of(output)
         self._allow_models = dict(allow_models or {})
         self._offer: Callable[[str, Toolkit], Toolkit] | None = None

@@ -28,13 +28,17 @@ from pegboard.core.result import Shaper, Spills
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
 from pegboard.ports.artifacts import Artifacts
+from pegboard.ports.browser import Browser
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
+from pegboard.ports.media import Canvas, ImageGenerator, Speech
 from pegboard.ports.people import People, Question
 from pegboard.ports.processes import Processes
+from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.tool_search import ToolSearch
+from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
 from pegboard.store.provenance import StoredAccounts, StoredFirstUses, StoredProvenance
 from pegboard.store.spills import SpillFolder
@@ -42,6 +46,7 @@ from pegboard.store.spills import SpillFolder
 if TYPE_CHECKING:
     from pegboard.app.wiring import Wiring
     from pegboard.core.toolkit import Toolkit
+    from pegboard.net.client import HttpClient
 
 MASKED = (
     ".ssh",
@@ -162,6 +167,18 @@ def _artifacts(assembly: Assembly) -> Any:
     return artifacts_of(assembly.wiring.provided, assembly.store)
 
 
+def _browser(assembly: Assembly) -> Any:
+    from pegboard.app.browser import chromium_browser
+
+    return chromium_browser(assembly)
+
+
+def _canvas(assembly: Assembly) -> Any:
+    from pegboard.media.drawing import Drawing
+
+    return Drawing()
+
+
 def _documents(assembly: Assembly) -> Any:
     from pegboard.documents.child import DocumentReader
 
@@ -226,6 +243,22 @@ def cover_by_undo(wiring: Wiring, root: Path) -> None:
     wiring.safeguards = replace(wiring.safeguards, undo=Restorable(root))
 
 
+def _image_generator(assembly: Assembly) -> Any:
+    from pegboard.app.media import image_generator
+
+    settings = assembly.config.media.image
+    return image_generator(
+        settings, http_client(assembly, tool="image_generate", timeout_s=settings.timeout_s)
+    )
+
+
+def _speech(assembly: Assembly) -> Any:
+    from pegboard.app.media import speech
+
+    settings = assembly.config.media.tts
+    return speech(settings, http_client(assembly, tool="tts", timeout_s=settings.timeout_s))
+
+
 def _people(assembly: Assembly) -> Any:
     return SuspendingPeople()
 
@@ -234,6 +267,46 @@ def _processes(assembly: Assembly) -> Any:
     from pegboard.app.shell import background_commands
 
     return background_commands(assembly)
+
+
+def _session_model(assembly: Assembly) -> Any:
+    from pegboard.app.session_model import AgentModel
+
+    return AgentModel(assembly.wiring)
+
+
+def _web(assembly: Assembly) -> Any:
+    from pegboard.web.fetch import WebReader
+
+    web = assembly.config.web
+    return WebReader(
+        http_client(assembly, tool="web_fetch", timeout_s=web.timeout_s), assembly.port(Documents), cache_s=web.cache_minutes * 60,
+        reader=web.reader,
+    )  # fmt: skip
+
+
+def _web_search(assembly: Assembly) -> Any:
+    from pegboard.app.search import searcher
+
+    settings = assembly.config.web.search
+    return searcher(settings, http_client(assembly, tool="web_search", timeout_s=settings.timeout_s))
+
+
+def http_client(assembly: Assembly, *, tool: str, **options: Any) -> HttpClient:
+    """A client that reaches what is public and what the settings open, and no host that a rule denies a tool."""
+    from pegboard.net.client import HttpClient
+
+    policy, network = assembly.wiring.policy, assembly.config.network
+    situation = Situation(values={"tool": tool})
+    rules = [r for r in policy.rules if r.verdict == "deny" and not r.observe and r.kind in ("*", "connect")]
+
+    def refuse(host: str) -> str:
+        for rule in rules:
+            if rule.covers(Effect("connect", host), situation) and rule.applies(situation):
+                return rule.reason or f"the rule {str(rule)!r}"
+        return ""
+
+    return HttpClient(allow=network.allow_hosts, allow_cidrs=network.allow_cidrs, refuse=refuse, **options)
 
 
 def _shell(assembly: Assembly) -> Any:
@@ -262,11 +335,18 @@ class SuspendingPeople:
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
+    Browser: _browser,
+    Canvas: _canvas,
     Documents: _documents,
     Files: _files,
+    ImageGenerator: _image_generator,
     People: _people,
     Processes: _processes,
+    SessionModel: _session_model,
     Shell: _shell,
+    Speech: _speech,
     ToolSearch: _tool_search,
+    Web: _web,
+    WebSearch: _web_search,
 }
 """What stands behind each port unless the caller provides it. A new port is one line here."""

@@ -21,6 +21,7 @@ from pegboard.core.policy.taint import TaintTracker
 from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import with_finder
 from pegboard.core.toolkit import Toolkit
+from pegboard.ports.shell import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,7 @@ class Wiring:
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order; an async one may return sentences for people.
         listeners: hear what an agent should be told between its turns.
+        session_model: the model of the agent that runs here, None where none does.
     """
 
     workspace: Path | None
@@ -58,6 +60,7 @@ class Wiring:
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
+    session_model: Callable[[], Any] | None = None
 
     @classmethod
     def of(
@@ -174,6 +177,8 @@ def needs_of(toolkit: Toolkit, provided: Provided) -> set[Any]:
         out.update(port for port in tool.signature.inject.values() if provided.find(port) is None)
         if any(p.marker is not None and p.marker.kind in ("read", "write", "delete") for p in tool.markers):
             out.add(PATH_RESOLVER)
+    if Shell in out:
+        out.add(PATH_RESOLVER)  # What a command changes is undone through the workspace too.
     return out - {Plan, Context}
 
 
@@ -231,6 +236,14 @@ class LazyRedactor:
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """See Redactor."""
         return self._loaded().find(text)
+
+    def wrapped(self, text: str) -> Iterator[tuple[int, int]]:
+        """See Redactor."""
+        return self._loaded().wrapped(text)
+
+    def begun(self, text: str) -> int:
+        """See Redactor."""
+        return self._loaded().begun(text)
 
     def _loaded(self) -> Redactor:
         if self._redactor is None:

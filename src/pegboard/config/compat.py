@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.config.web import FROM_DOCUMENTS
 from pegboard.core.errors import ConfigError
 from pegboard.core.schema.problems import did_you_mean, fold
 
@@ -21,7 +22,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
 }
 """The keys of each document's table; artifactflow's are tool names."""
 
-_USED: Final = frozenset({"exec.timeout_s", "exec.path_prepend"})
+_USED: Final = frozenset({"exec.timeout_s", "exec.path_prepend"}) | FROM_DOCUMENTS
 """Settings beside rules that have a place here."""
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guards import read_budgets, read_secrets, read_taint
+from pegboard.config.media import MediaSettings, read_media
 from pegboard.config.models import read_keys, read_ports
 from pegboard.config.network import NetworkSettings, read_network
 from pegboard.config.paths import Paths
@@ -29,6 +31,7 @@ from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
+from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
 from pegboard.core.errors import ConfigError
 from pegboard.core.limits import Limits
 from pegboard.core.policy.budgets import Budget
@@ -56,6 +59,9 @@ class Config:
         require_sandbox: refuse to run a command where the sandbox does not work.
         confinement: the whole of `[sandbox]`: backend, image, limits of a command.
         network: private places that are open to the network guard (`[network]`).
+        browser: which browser the tool of that name uses (`[browser]`).
+        web: how pages are read (`[web]`).
+        media: who makes pictures and who speaks (`[media]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it.
@@ -82,6 +88,9 @@ class Config:
     require_sandbox: bool = False
     confinement: SandboxSettings = field(default_factory=SandboxSettings)
     network: NetworkSettings = field(default_factory=NetworkSettings)
+    browser: BrowserSettings = field(default_factory=BrowserSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    media: MediaSettings = field(default_factory=MediaSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -190,6 +199,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     changes["require_sandbox"] = changes["confinement"].require
             case "network":
                 changes[key] = read_network(value, path, before=config.network)
+            case "media":
+                changes[key] = read_media(value, path, before=config.media)
+            case "web":
+                changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":
                 changes[key] = typed(bool, value, path, key)
             case "exec_timeout_s":
@@ -242,6 +255,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+            case "browser":
+                changes[key] = read_browser(value, path, before=config.browser)
             case "mcpservers":
                 typed((dict, list), value, path, key)
             case _:
@@ -296,6 +311,8 @@ def _documents(
                 out[key] = tuple(
                     typed(str, v, path, key) for v in typed(list, value, path, f"compat: {setting}")
                 )
+    if FROM_DOCUMENTS & set(meant.settings):
+        out["web"] = web_of_documents(meant.settings, path, before=changes.get("web", config.web))
     return {**out, "ignored": config.ignored + tuple(f"{path.name}: {w}" for w in meant.warnings)}
 
 

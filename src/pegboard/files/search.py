@@ -25,10 +25,10 @@ from pegboard.core.errors import InvalidArguments, NotFound, TimedOut, ToolError
 from pegboard.core.secrets.clip import clip
 from pegboard.files.globs import NameFilter
 from pegboard.files.regex import Expression, literal_expression, parse_expression, whole_words
-from pegboard.files.text import HEAD_BYTES, is_binary, reads_as_it_stands, text_pieces
+from pegboard.files.text import HEAD_BYTES, reads_as_it_stands, text_pieces
 from pegboard.files.walk import Skipped, TreeWalk, open_beneath, open_folder, scope_of
 from pegboard.ports.files import GrepMatch, GrepResult, SearchQuery
-from pegboard.textedit.encoding import bytes_of, shown_utf8
+from pegboard.textedit.encoding import bytes_of, is_binary, shown_utf8
 
 DEADLINE_S: Final = 20.0
 MAX_PATTERN: Final = 10_000
@@ -347,7 +347,11 @@ class _Search:
         arguments += ["--sort", "path"] if ordered else []
         arguments += [] if count else ["--max-count", str(self.needed)]
         report = _Hits()
-        with self.run_ripgrep([*arguments, "--regexp", expression.rust or ""]) as child:
+        arguments += ["--regexp", expression.rust or ""]
+        if expression.ascii_text and len(text := expression.text or "") > 1:
+            # In UTF-16 and UTF-32 zero bytes stand between the characters; without a mark ripgrep cannot know them.
+            arguments += ["--regexp", r"\x00+".join(map(re.escape, text))]
+        with self.run_ripgrep(arguments) as child:
             pending = b""
             for line in child.lines(self.deadline):
                 pending += line
@@ -365,12 +369,12 @@ class _Search:
         yield report
 
     def not_plain(self) -> Iterator[str]:
-        """Files that are no UTF-8 or hold U+FFFD, or with a CR inside a line.
+        """Files that are no UTF-8 or hold U+FFFD or NUL, or with a CR inside a line.
 
         ripgrep is made to decode UTF-8, for which it puts U+FFFD where there is none, and to look for that.
         """
-        arguments = ["--files-with-matches", "--encoding", "utf-8", "--no-messages"]
-        with self.run_ripgrep([*arguments, "--regexp", "\\x{FFFD}|\\r[^\\n]"]) as child:
+        arguments = ["--text", "--files-with-matches", "--encoding", "utf-8", "--no-messages"]
+        with self.run_ripgrep([*arguments, "--regexp", "\\x{FFFD}|\\x00|\\r[^\\n]"]) as child:
             said = b"\n".join(child.lines(self.deadline))
             if child.wait() < 0:
                 raise EngineFailed
@@ -847,7 +851,8 @@ def _excerpt(fd: int, hits: dict[int, int], before: int, after: int) -> Iterator
     last = max(wanted)
     number = 1
     for piece in text_pieces(fd):
-        lines = piece.split("\n")
+        # A key is known by what stands around the line that is shown.
+        lines = clip(piece).split("\n")
         # Behind the last line end there is no line.
         for text in lines if lines[-1] else lines[:-1]:
             if number in wanted:

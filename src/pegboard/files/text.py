@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.core.secrets.clip import clip
+from pegboard.core.secrets.clip import AROUND, BEFORE, SEVERAL_LINES, clip
 from pegboard.files.roots import hard_link_note
 from pegboard.ports.documents import OFFICE
 from pegboard.ports.files import Slice
@@ -23,10 +23,12 @@ from pegboard.textedit.encoding import (
     bad_bytes,
     bom_encoding,
     bom_length,
+    is_binary,
     is_utf8,
     marked,
     name_of,
     shown_utf8,
+    wide_codec,
 )
 
 _MAGIC: Final = (
@@ -187,6 +189,7 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
     crlf = lf = 0
     chunks = Chunks(fd, 0, facts.st_size)
     skip = unit
+    ahead, begun = "", False
     for chunk in chunks:
         digest.update(chunk)
         text = decoder.decode(chunk[skip:])
@@ -194,6 +197,9 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
         pieces = text.split("\n")
         for i, piece in enumerate(pieces):
             inside = wanted.offset <= number and len(lines) < wanted.limit and budget > 0
+            if inside and not begun:
+                begun = True
+                ahead += "".join(before + "\n" for before in pieces[:i])
             if inside:
                 held += piece[: max(0, wanted.max_line + 1 - len(held))]
                 length += len(piece)
@@ -208,6 +214,8 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
                 budget -= len(held)
                 held, length = "", 0
             number += 1
+        if not begun:
+            ahead = (ahead + text)[-BEFORE:]
     if held:
         if length > wanted.max_line:
             cut.append(number)
@@ -215,7 +223,7 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
     total = number if _unended(fd, facts.st_size, encoding) else number - 1
     newline = "mixed" if crlf and lf else "\r\n" if crlf else "\n"
     return Slice(
-        text="".join(lines),
+        text=_masked("".join(lines), ahead),
         first=wanted.offset if lines else 0,
         last=wanted.offset + len(lines) - 1 if lines else 0,
         total=total,
@@ -224,8 +232,15 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
         sha256=digest.hexdigest() if facts.st_size <= WHOLE_BYTES else "",
         size=facts.st_size,
         cut=tuple(cut),
-        notes=hard_link_note(facts.st_nlink),
+        notes=(*_doubts("" if unit else encoding), *hard_link_note(facts.st_nlink)),
     )
+
+
+def _masked(text: str, ahead: str, behind: str = "") -> str:
+    """The text between two others, with marks for what they together show to be secret."""
+    if ahead or behind or any(word in text for word in SEVERAL_LINES):
+        return clip(ahead + text + behind, len(ahead), len(ahead) + len(text))
+    return text
 
 
 def _unended(fd: int, size: int, encoding: str) -> bool:
@@ -257,7 +272,8 @@ def read_slice(
     """Lines `offset` to `offset + limit - 1` of the open regular file `fd`, decoded.
 
     Lines end at LF or CRLF; at CR alone only where the file has no LF. Each keeps its ending as
-    `\\n`, so consecutive slices joined are the file.
+    `\\n`, so consecutive slices joined are the file. Marks stand for secrets that go over lines, as the
+    lines around the slice show; no line is lost.
 
     Args:
         offset: 1-based; -N starts at the N-th last line.
@@ -281,7 +297,7 @@ def read_slice(
     if not stat.S_ISREG(facts.st_mode):
         raise Unsupported("not a regular file: a device, pipe, socket or folder has no lines to read")
     head = os.pread(fd, HEAD_BYTES, 0)
-    marked = bom_encoding(head)
+    marked = bom_encoding(head) or wide_codec(head)
     wanted = SliceRequest(offset, DEFAULT_LIMIT if limit is None else limit, max_line, check_binary)
     if marked is not None and marked.startswith(("utf-16", "utf-32")):
         return wide_slice(fd, facts, marked, wanted)
@@ -315,9 +331,10 @@ class _Reader:
         text = _decode(raw, cut, first, encoding, wanted.max_line, self.separator)
         if first == 1:
             text = text.removeprefix("\ufeff")
+        ahead, behind = ("", "") if start is None else self._around(start, raw, cut, encoding)
         return Slice(
             notes=_notes(text, raw, encoding, self.facts.st_nlink),
-            text=text,
+            text=_masked(text, ahead, behind).replace("\0", "\u2400"),
             first=first if raw else 0,
             last=first + len(raw) - 1 if raw else 0,
             total=total,
@@ -327,6 +344,13 @@ class _Reader:
             size=size,
             cut=tuple(cut),
         )
+
+    def _around(self, start: int, raw: list[bytes], cut: list[int], encoding: str) -> tuple[str, str]:
+        """Some text before and behind the lines, which may tell that a part of a secret stands in them."""
+        ahead = os.pread(self.fd, min(start, BEFORE), max(0, start - BEFORE)) if start else b""
+        end = start + sum(map(len, raw))
+        behind = os.pread(self.fd, AROUND, end) if end < self.facts.st_size and not cut else b""
+        return ahead.decode(encoding, "replace"), behind.decode(encoding, "replace")
 
     def _whole(self) -> bytes:
         return b"".join(Chunks(self.fd, 0, self.facts.st_size))
@@ -407,14 +431,16 @@ class _Reader:
 
     def _refuse_binary(self, raw: list[bytes]) -> None:
         kind = sniff_type(self.head)
-        if kind is None and not any(b"\0" in line for line in raw):
+        body = b"".join(raw)
+        if kind is None and not (b"\0" in body and is_binary(self.head + body)):
             return
+        padded = {"text": True} if kind is None and not is_binary(self.head, padded=True) else {}
         kind = kind or "application/octet-stream"
         size = self.facts.st_size
         raise Unsupported(
             f"binary file ({kind}, {size} bytes): it has no lines to show",
             hint="Use a tool for its type, or look at its bytes with a command such as `xxd`.",
-            details={"binary": True, "mime_type": kind, "size": size},
+            details={"binary": True, "mime_type": kind, "size": size, **padded},
         )
 
     def _encoding(self, whole: bytes | None, raw: list[bytes]) -> str:
@@ -478,7 +504,16 @@ def _notes(text: str, raw: list[bytes], encoding: str, names: int) -> tuple[str,
             f"bytes of these lines that are no UTF-8: {bad}, shown as U+EF80 to U+EFFF (U+EFE9 is the byte E9);"
             " edits keep them as they are"
         )
-    return (*out, *hard_link_note(names))
+    if nul := text.count("\0"):
+        out.append(f"NUL bytes in these lines: {nul}, shown as \u2400; edits keep them as they are")
+    return (*out, *_doubts(encoding), *hard_link_note(names))
+
+
+def _doubts(encoding: str) -> tuple[str, ...]:
+    """What to say of an encoding that no mark names and that is not UTF-8."""
+    if not encoding or encoding.startswith("utf-8"):
+        return ()
+    return (f"encoding guessed: {encoding}; if the text looks wrong, name another with encoding=",)
 
 
 def _ended(line: str, separator: bytes) -> str:
@@ -510,17 +545,12 @@ BINARY_BYTES: Final = 32 << 20
 """How much of a binary file is searched: a disk image is not read to its end for its name."""
 
 
-def is_binary(head: bytes) -> bool:
-    """Whether the first bytes of a file say that it is no text."""
-    return b"\0" in head and not (bom_encoding(head) or "").startswith(("utf-16", "utf-32"))
-
-
 def reads_as_it_stands(fd: int, head: bytes) -> bool:
     """Whether a file's bytes are UTF-8 with lines that end in LF, as far as its head tells."""
     marked = bom_encoding(head)
     if marked is not None and marked != "utf-8-sig":
         return marked.startswith("utf-16")
-    return line_end(fd, head) == b"\n" and is_utf8(head, whole=len(head) < HEAD_BYTES)
+    return b"\0" not in head and line_end(fd, head) == b"\n" and is_utf8(head, whole=len(head) < HEAD_BYTES)
 
 
 def text_pieces(fd: int) -> Iterator[str]:

@@ -23,7 +23,7 @@ from pegboard.mcp.framing import size_text
 from pegboard.mcp.inbound import ConnectionClosed
 from pegboard.mcp.text_warnings import sanitise
 from pegboard.net.destinations import Resolve, resolve_here, within
-from pegboard.web.guard import judge_url
+from pegboard.net.urls import judge_url
 
 MAX_BODY: Final = 16 * 1024 * 1024
 _SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authorization")

@@ -238,25 +238,17 @@ def origin_of(url: str) -> str:
 
 def _make(reference: ModelReference, around: ModelSources) -> Model:
     make = import_object(MODELS[reference.family])
-    match reference.family:
-        case "local":
-            return make()
-        case "scripted":
-            return make.from_file(reference.name)
-        case "gguf":
-            return make(reference.name, data_dir=around.data_dir, waiting=around.waiting)
-        case family:
-            base_url = reference.base_url or _own_url(family, around.env)
-            key = (
-                _key_of(family, around.env)
-                if reference.base_url is None
-                else _key_for(base_url or "", around)
-            )
-            return make(reference.name, api_key=key, base_url=base_url, waiting=around.waiting)
+    if hasattr(make, "open_named"):
+        return make.open_named(reference.name, around)
+    family = reference.family
+    base_url = reference.base_url or _own_url(family, around.env)
+    key = _key_of(family, around.env) if reference.base_url is None else _key_for(base_url or "", around)
+    return make(reference.name, api_key=key, base_url=base_url, waiting=around.waiting)
 
 
 def _key_of(family: str, env: Mapping[str, str]) -> str | None:
-    return next((env[name] for name in KEYS[family] if env.get(name)), None)
+    names = KEYS.get(family, (f"{family.upper().replace('-', '_')}_API_KEY",))
+    return next((env[name] for name in names if env.get(name)), None)
 
 
 def _own_url(family: str, env: Mapping[str, str]) -> str | None:

@@ -18,10 +18,10 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pegboard.core.secrets.handles import Substitution
@@ -46,32 +46,49 @@ _CHUNK: Final = 65_536
 # A command may try as often as it likes; what is kept of it, and held open for it, has an end.
 _MOST_ATTEMPTS: Final = 10_000
 _MOST_OPEN: Final = 512
+_KEPT: Final = 1_000
 _BARE: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
 _HOP_HEADERS: Final = frozenset(
     (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive", b"te", b"upgrade")
 )
+
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Dial: TypeAlias = Callable[..., Awaitable[Streams]]
 
 
 class DestinationDenied(Exception):
     """A destination was not allowed; the text says why."""
 
 
+async def dial_out(address: str, port: int, **tls: Any) -> Streams:
+    """A connection to an address that was checked.
+
+    Raises:
+        OSError: it cannot be reached.
+    """
+    return await asyncio.open_connection(address, port, **tls)
+
+
 class EgressProxy:
-    """One proxy for one command.
+    """One proxy for one command, or for a browser.
 
     Args:
         hosts: rules, `host`, `*.suffix`, each with an optional `:port`; without one, ports 80 and 443.
+            None = every host and port that `refuse` does not refuse.
         allow_private: rules for which an address that is not public is fine too.
         allow_cidrs: networks whose addresses are fine though they are not public.
         resolve: how names become addresses.
         on_destination: called with every attempt, for the audit.
         substitutions: secrets whose placeholders the command has.
         tls: makes the context for the https connections of `substitutions`; None = the system's authorities.
+        refuse: why a host and port must not be reached, empty if they may; asked before the name is resolved.
+        most_attempts: connections that may be tried; None = no end, and only the last ones are kept.
+        dial: how an address is connected to.
     """
 
     def __init__(
         self,
-        hosts: Sequence[str],
+        hosts: Sequence[str] | None,
         *,
         allow_private: Sequence[str] = (),
         allow_cidrs: Sequence[str] = (),
@@ -79,16 +96,22 @@ class EgressProxy:
         on_destination: Callable[[Destination], None] | None = None,
         substitutions: Sequence[Substitution] = (),
         tls: Callable[[], ssl.SSLContext] | None = None,
+        refuse: Callable[[str, int], str] | None = None,
+        most_attempts: int | None = _MOST_ATTEMPTS,
+        dial: Dial = dial_out,
     ) -> None:
         self._swaps = [(swap, [split_rule(rule) for rule in swap.hosts]) for swap in substitutions]
         self._tls = tls or ssl.create_default_context
-        self._rules = [split_rule(rule) for rule in hosts]
+        self._rules = None if hosts is None else [split_rule(rule) for rule in hosts]
         self._private = [split_rule(rule) for rule in allow_private]
         self._cidrs = tuple(allow_cidrs)
         self._resolve = resolve
         self._on_destination = on_destination
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._refuse = refuse
+        self._most_attempts = most_attempts
+        self._dial = dial
         self.destinations: list[Destination] = []
         self._unfilled: list[tuple[str, str, int]] = []
 
@@ -212,7 +235,7 @@ class EgressProxy:
         *,
         secure: bool = False,
         log: bool = True,
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    ) -> Streams | None:
         try:
             return await self._upstream(host, port, secure=secure, log=log)
         except DestinationDenied as refusal:
@@ -264,9 +287,7 @@ class EgressProxy:
     def _is_private(self, host: str, port: int) -> bool:
         return any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._private)
 
-    async def _upstream(
-        self, host: str, port: int, *, secure: bool = False, log: bool = True
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _upstream(self, host: str, port: int, *, secure: bool = False, log: bool = True) -> Streams:
         """A connection to an allowed destination, at an address that was checked.
 
         Args:
@@ -278,12 +299,14 @@ class EgressProxy:
             OSError: it cannot be reached.
         """
         host = host.rstrip(".").lower()
-        if len(self.destinations) >= _MOST_ATTEMPTS:
-            raise DestinationDenied(f"the command has tried {_MOST_ATTEMPTS:,} connections")
-        if not admits(self._rules, host, port):
+        if self._most_attempts is not None and len(self.destinations) >= self._most_attempts:
+            raise DestinationDenied(f"the command has tried {self._most_attempts:,} connections")
+        if self._rules is not None and not admits(self._rules, host, port):
             named = any(matches(host, rule) for rule, _ in self._rules)
             why = f"port {port} of this host is not allowed" if named else "this host is not allowed"
             raise self._refused(host, port, why, "ask for it with hosts=[{!r}]")
+        if self._refuse is not None and (reason := self._refuse(host, port)):
+            raise self._refused(host, port, reason)
         private = self._is_private(host, port)
         tls = self._tls() if secure else None
         async with asyncio.timeout(_CONNECT_S):
@@ -298,9 +321,9 @@ class EgressProxy:
             for address in addresses:
                 try:
                     if tls is None:
-                        streams = await asyncio.open_connection(address, port)
+                        streams = await self._dial(address, port)
                     else:
-                        streams = await asyncio.open_connection(address, port, ssl=tls, server_hostname=host)
+                        streams = await self._dial(address, port, ssl=tls, server_hostname=host)
                 except OSError as failed:
                     problem = failed
                     continue
@@ -314,9 +337,9 @@ class EgressProxy:
             return [str(ip_address(host))]
         return await self._resolve(host, port)
 
-    def _refused(self, host: str, port: int, reason: str, hint: str) -> DestinationDenied:
+    def _refused(self, host: str, port: int, reason: str, hint: str = "") -> DestinationDenied:
         seen = self._log(host, port, False, reason, hint=hint)
-        return DestinationDenied(f"{reason}; {seen.hint}")
+        return DestinationDenied(f"{reason}; {seen.hint}" if hint else reason)
 
     def _log(
         self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = (), hint: str = ""
@@ -326,6 +349,8 @@ class EgressProxy:
         )
         seen = replace(seen, hint=hint.format(seen.name))
         self.destinations.append(seen)
+        if self._most_attempts is None:
+            del self.destinations[:-_KEPT]
         if self._on_destination is not None:
             self._on_destination(seen)
         return seen

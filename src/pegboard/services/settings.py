@@ -28,6 +28,8 @@ EXTRAS: Final = {
     "gemini": ("google.genai",),
     "gguf": ("xllamacpp", "openai"),
     "documents": ("pypdfium2", "docx", "openpyxl", "pptx"),
+    "web": ("trafilatura", "html_to_markdown"),
+    "browser": ("playwright",),
 }
 """Modules that show that an extra is installed."""
 
@@ -35,6 +37,8 @@ PROGRAMS: Final = {
     "bwrap": "the sandbox for commands (Debian package bubblewrap)",
     "git": "repositories",
     "rg": "faster search (Debian package ripgrep)",
+    "chromium": "the browser tool (Debian package chromium)",
+    "espeak-ng": "speech without a network (Debian package espeak-ng)",
 }
 """Programs that we use where they are found, and what for."""
 

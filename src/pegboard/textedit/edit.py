@@ -67,6 +67,9 @@ def apply_edit(data: bytes, edit: Edit, *, path: str) -> EditResult:
         # The mark is no text: it stays where it is, whoever sends it along.
         edit = replace(edit, old=edit.old.removeprefix(_MARK), new=edit.new.removeprefix(_MARK))
     edit = _checked(edit, path)
+    if b"\0" in data and not encoding.wide and "\u2400" in edit.old:
+        # As reading shows a NUL byte.
+        edit = replace(edit, old=edit.old.replace("\u2400", "\0"), new=edit.new.replace("\u2400", "\0"))
     if encoding == UTF8 or (encoding.codec == "utf-8" and not encoding.damaged):
         edited = _apply_utf8(data, edit, path, len(encoding.bom))
     else:
@@ -292,11 +295,28 @@ def _apply_text(data: bytes, edit: Edit, path: str, skip: int) -> EditResult:
         pieces += [text[done : span.start], _new_text(text, span, found, edit, path)]
         done = span.end
     pieces.append(text[done:])
+    after = "".join(pieces)
+    if found.whole_lines and path.endswith((".py", ".pyi")) and _parses(text) and not _parses(after):
+        # Where every depth of the new text became 0 on its way here, no rule brings the depths back.
+        raise NotFound(
+            f"Text not found in {path}: only with other indentation or spelling, and with that the file would not parse as Python",
+            hint="Read the lines again and copy them exactly into old_string.",
+        )
     return EditResult(
-        data=data[:skip] + UTF8.encode("".join(pieces)),
+        data=data[:skip] + UTF8.encode(after),
         strategy=found.strategy,
         lines=tuple(lines[span.start] for span in chosen),
     )
+
+
+def _parses(text: str) -> bool:
+    import ast
+
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _new_text(text: str, span: MatchSpan, found: Spans, edit: Edit, path: str) -> str:
@@ -309,11 +329,12 @@ def _new_text(text: str, span: MatchSpan, found: Spans, edit: Edit, path: str) -
         fold = style.loose if found.strategy == "normalized" else style.shown_plain
         if style.shown(old).text == style.shown(source).text:
             fold = style.shown
+        old, new = style.file_style(source, old, new, text)
         return transfer(source, old, new.replace("\n", newline), fold)
-    return _merged(source, found, new, newline, path)
+    return _merged(source, found, new, newline, path, text)
 
 
-def _merged(source: str, found: Spans, new: str, newline: str, path: str) -> str:
+def _merged(source: str, found: Spans, new: str, newline: str, path: str, text: str) -> str:
     """The merged lines of a span that holds whole lines, with or without its last ending."""
     ending = ""
     if found.old.endswith("\n") and source.endswith("\n"):
@@ -323,10 +344,12 @@ def _merged(source: str, found: Spans, new: str, newline: str, path: str) -> str
         return ""
     body = new.removesuffix("\n") if found.old.endswith("\n") else new
     keys = style.trimmed_keys if found.strategy == "trimmed" else style.loose_keys
-    merged = merge_lines(source, found.old.removesuffix("\n"), body, keys, style.loose, newline=newline)
+    merged = merge_lines(
+        source, found.old.removesuffix("\n"), body, keys, style.loose, text=text, newline=newline
+    )
     if merged is None:
         raise NotFound(
-            f"Text not found in {path}: what stands there differs in lines that new_string changes",
+            f"Text not found in {path}: what stands there differs in lines or indentation that new_string changes",
             hint="Read the lines again and copy them exactly into old_string.",
         )
     return merged + (ending if new.endswith("\n") or not found.old.endswith("\n") else "")

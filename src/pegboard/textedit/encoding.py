@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,24 +58,18 @@ def is_damaged_utf8(data: bytes) -> bool:
     return bad * _SHARE <= high - bad and bad_bytes(text) == 0
 
 
-#: The encodings that are considered. All are stateless, so that a piece of a file
-#: decodes and encodes on its own; all keep ASCII, so that newlines are one byte.
+#: The encodings that are considered, of two that fit a text equally well the earlier. All are stateless, so that a
+#: piece of a file decodes and encodes on its own; all keep ASCII, so that newlines are one byte.
 LEGACY: Final[tuple[str, ...]] = (
-    "gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp1252",
-    "cp1250", "cp1253", "cp1255", "cp1256", "cp1254",
+    "cp1252", "cp1250", "cp1251", "gb18030", "big5", "cp932", "euc_jp", "cp949", "koi8_r", "koi8_u",
+    "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "tis_620", "iso8859_2", "iso8859_5", "iso8859_6",
+    "iso8859_7", "iso8859_8", "iso8859_9", "iso8859_13", "iso8859_15", "cp866", "cp850", "cp852", "cp437", "cp855",
+    "cp857", "cp737", "cp775", "cp862", "cp864", "mac_roman", "mac_cyrillic", "mac_latin2", "mac_greek",
+    "mac_turkish", "johab", "big5hkscs",
 )  # fmt: skip
 
 _SAMPLE_BYTES: Final = 64 * 1024
-
-#: Two-byte encodings with the rows of their everyday characters, the narrower before the wider:
-#: Korean syllables and kana with kanji are also valid (but odd) simplified Chinese.
-_EAST_ASIAN: Final = (
-    ("cp949", re.compile(rb"[\xa1-\xa3\xb0-\xc8][\xa1-\xfe]")),
-    ("euc_jp", re.compile(rb"[\xa1\xa4\xa5\xb0-\xcf][\xa1-\xfe]")),
-    ("gb18030", re.compile(rb"[\xa1\xa3\xb0-\xd7][\xa1-\xfe]")),
-    ("cp932", re.compile(rb"\x81[\x40-\xac]|\x82[\x9f-\xf1]|\x83[\x40-\x96]|[\x88-\x97][\x40-\xfc]")),
-    ("big5", re.compile(rb"[\xa1\xa4-\xc6][\x40-\x7e\xa1-\xfe]")),
-)
+_FEW_SIGNS: Final = 8
 
 
 def guess(data: bytes, *, whole: bool = True) -> str:
@@ -92,14 +84,10 @@ def guess(data: bytes, *, whole: bool = True) -> str:
     first = next(i for i, byte in enumerate(data) if byte >= 0x80)
     start = max(0, first - _SAMPLE_BYTES // 4)
     sample = data[start : start + _SAMPLE_BYTES]
-    if _is_dense(sample):
-        east = _east_asian(data, sample, fits)
-        if east is not None:
-            return east
-        found = _normalizer(sample)
-        if found is not None and fits(data, found):
-            return found
-    return "cp1252" if fits(data, "cp1252") else "latin-1"
+    if len(sample) == _SAMPLE_BYTES:
+        # No character may be cut: the library takes none that does not decode.
+        sample = sample[: sample.rfind(b"\n") + 1] or sample
+    return next((codec for codec in _likely(sample) if fits(data, codec)), "latin-1")
 
 
 def round_trips(data: bytes, codec: str) -> bool:
@@ -110,50 +98,19 @@ def round_trips(data: bytes, codec: str) -> bool:
         return False
 
 
-def _is_dense(sample: bytes) -> bool:
-    """Whether bytes over 0x7f stand beside one another, as in scripts that are not Latin.
-
-    In Western text they are single accents and signs; guessing by statistics there names a
-    sister page at random.
-    """
-    runs = re.findall(rb"[\x80-\xff]+", sample)
-    together = sum(len(run) for run in runs if len(run) > 1)
-    return together * 2 > sum(len(run) for run in runs)
-
-
-def _normalizer(sample: bytes) -> str | None:
+def _likely(sample: bytes) -> list[str]:
+    """The codecs that charset-normalizer finds, the best first; of those that it ranks alike the commonest."""
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample, cp_isolation=list(LEGACY), enable_fallback=False).best()
-    return None if best is None else best.encoding
-
-
-def _east_asian(data: bytes, sample: bytes, fits: Callable[[bytes, str], bool]) -> str | None:
-    """The two-byte encoding whose common characters the text is made of, None where none fits."""
-    scored = [
-        (_share(sample, encoding, common), -rank, encoding)
-        for rank, (encoding, common) in enumerate(_EAST_ASIAN)
-        if _decodes(sample, encoding)
-    ]
-    likely = (encoding for share, _, encoding in sorted(scored, reverse=True) if share >= 0.8)
-    return next((encoding for encoding in likely if fits(data, encoding)), None)
-
-
-def _share(sample: bytes, encoding: str, common: re.Pattern[bytes]) -> float:
-    """Share of the two-byte characters that lie in the encoding's common rows."""
-    text = codecs.getincrementaldecoder(encoding)().decode(sample, final=False)
-    wide = {char: times for char, times in Counter(text).items() if char >= "\x80"}
-    if encoding == "euc_jp" and not _has_kana(wide):
-        # Its kanji lie where simplified Chinese and Korean have their everyday characters.
-        return 0.0
-    usual = sum(times for char, times in wide.items() if common.fullmatch(char.encode(encoding)) is not None)
-    return usual / sum(wide.values()) if wide else 0.0
-
-
-def _has_kana(characters: dict[str, int]) -> bool:
-    """Whether at least one character in eight is kana, as in any Japanese sentence."""
-    kana = sum(times for char, times in characters.items() if "\u3041" <= char <= "\u30fe")
-    return kana * 8 >= sum(characters.values())
+    signs = re.findall(rb"[\x80-\xff]+", sample)
+    if len(signs) < _FEW_SIGNS and all(len(sign) == 1 for sign in signs):
+        # So few single letters and signs prove nothing: most are those of Western text.
+        return ["cp1252"]
+    found = list(from_bytes(sample, cp_isolation=list(LEGACY), enable_fallback=False))
+    alike = [one for one in found if (one.chaos, one.coherence) == (found[0].chaos, found[0].coherence)]
+    first = {codec for one in alike for codec in one.could_be_from_charset}
+    rest = [codec for one in found for codec in one.could_be_from_charset]
+    return [*(codec for codec in LEGACY if codec in first), *rest, "cp1252"]
 
 
 def _decodes(data: bytes, encoding: str) -> bool:
@@ -165,8 +122,9 @@ def _decodes(data: bytes, encoding: str) -> bool:
 
 
 _PROBE: Final = 8192
-_CHUNK: Final = 1 << 20
+_WIDE_UNITS: Final = 64
 _SAMPLE: Final = 16384
+_CHUNK: Final = 1 << 20
 
 #: Byte order marks, the longer before its own prefix.
 _MARKS: Final[tuple[tuple[bytes, str, str], ...]] = (
@@ -177,11 +135,12 @@ _MARKS: Final[tuple[tuple[bytes, str, str], ...]] = (
     (codecs.BOM_UTF16_BE, "utf-16-be", "utf-16-be"),
 )
 
-NUL_NOTE: Final = "the text holds a NUL character, so read_file and edit_file take the file for a binary one"
-
 
 class NotText(Unsupported):
     """The bytes are no text in any encoding that could be written back unchanged."""
+
+
+NUL_NOTE: Final = "the text holds NUL characters, for which many programs take a file for a binary one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,12 +222,15 @@ def detect(data: bytes) -> Encoding:
     Holds at most 1 MiB of decoded text at a time where the file is UTF-8.
 
     Raises:
-        NotText: NUL bytes without a mark, a mark that lies, or mostly control characters.
+        NotText: more than stray NUL bytes, a mark that lies, or mostly control characters.
     """
     for mark, codec, label in _MARKS:
         if data.startswith(mark):
             return _marked(data, mark, codec, label)
-    if b"\0" in data[:_PROBE]:
+    wide = wide_codec(data)
+    if wide is not None and round_trips(data, wide):
+        return Encoding(codec=wide, label=wide, certain=False)
+    if is_binary(data[:_PROBE]):
         raise NotText(
             f"binary content ({len(data)} bytes, NUL bytes in it)",
             hint="This tool changes text files only.",
@@ -315,13 +277,52 @@ def bom_length(head: bytes) -> int:
     return next((len(mark) for mark, _, _ in _MARKS if head.startswith(mark)), 0)
 
 
+def wide_codec(head: bytes) -> str | None:
+    """UTF-16 or UTF-32 without a mark, None for anything else: zero bytes stand in the high places of its ASCII.
+
+    Where most characters are none of ASCII, much text must decode to letters and signs alone.
+    """
+    if b"\0" not in head or bom_encoding(head) is not None:
+        return None
+    for codec, size, high in (
+        ("utf-32-le", 4, 2),
+        ("utf-32-be", 4, 1),
+        ("utf-16-le", 2, 1),
+        ("utf-16-be", 2, 0),
+    ):
+        units, zeros = len(head) // size, head[high::size].count(0)
+        if len(head) % size or zeros <= head[1 - high % 2 :: 2].count(0) * (size == 2):
+            continue
+        sample = head[:_SAMPLE]
+        try:
+            text = codecs.getincrementaldecoder(codec)().decode(sample, final=len(sample) == len(head))
+        except UnicodeDecodeError:
+            continue
+        if "".join(text.split()).isprintable() and (zeros * 2 >= units or units >= _WIDE_UNITS):
+            return codec
+    return None
+
+
+def is_binary(head: bytes, *, padded: bool = False) -> bool:
+    """Whether NUL bytes say that a file beginning so is no text; a few in what is otherwise UTF-8 are stray.
+
+    `padded`: of a text that is padded with NULs they do not count, however many.
+    """
+    if b"\0" not in head or bom_encoding(head) not in (None, "utf-8-sig") or wide_codec(head) is not None:
+        return False
+    sample = head[:_SAMPLE]
+    return _looks_binary(sample.translate(None, b"\0") if padded else sample) or not is_utf8(
+        head, whole=False
+    )
+
+
 def name_of(data: bytes, *, whole: bool = True) -> str:
     """The name of the encoding as `detect` finds it, for reading: what is no text in any has one too.
 
     Args:
         whole: `data` is the whole file, so a cut character at its end is no UTF-8.
     """
-    marked = bom_encoding(data)
+    marked = bom_encoding(data) or wide_codec(data)
     if marked is not None:
         return marked
     if is_utf8(data, whole=whole) or is_damaged_utf8(data):

@@ -426,7 +426,9 @@ def _near(text: str, edit: Edit, ranking: Ranking) -> Spans | None:
     found = Spans(strategy="fuzzy", spans=(span,), old=edit.old, whole_lines=True)
     body = text[span.start : span.end].removesuffix("\n").removesuffix("\r")
     new = edit.new.removesuffix("\n")
-    merged = merge_lines(body, old, new, style.loose_keys, style.loose, newline=newline_in(text, span))
+    merged = merge_lines(
+        body, old, new, style.loose_keys, style.loose, text=text, newline=newline_in(text, span)
+    )
     return None if merged is None or merged == body else found
 
 

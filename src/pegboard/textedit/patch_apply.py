@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from pegboard.core.errors import Conflict, NotFound, NotUnique, ToolError
@@ -25,7 +25,7 @@ from pegboard.textedit.patch import (
     read_patch,
 )
 from pegboard.textedit.redaction_marks import REDACTION_MARK, around_line, marks_in, refuse_marks
-from pegboard.textedit.style import Reindent, name_lines, rewrite
+from pegboard.textedit.style import Reindent, UnclearStyle, name_lines, rewrite
 
 Level: TypeAlias = Literal["exact", "trimmed", "normalized", "hidden"]
 
@@ -323,7 +323,11 @@ def _changed(
     old = [line.text for line in kept if line.sign != "+"]
     bodies = [body for body, _ in found]
     hidden = _hidden_texts(old, bodies) if place.level == "hidden" else {}
-    reindent = Reindent(old, bodies) if place.level in ("trimmed", "normalized") else None
+    reindent = None
+    if place.level in ("trimmed", "normalized"):
+        kept = _in_file_style(kept, "\n".join(bodies), text)
+        old = [line.text for line in kept if line.sign != "+"]
+        reindent = Reindent(old, bodies, [line.text for line in kept], text)
     out: list[tuple[str, str]] = []
     index = 0
     for removed, added, added_ends, line in _runs(kept):
@@ -334,7 +338,13 @@ def _changed(
             continue
         new = added
         if reindent is not None:
-            new = rewrite(bodies[index : index + len(removed)], removed, added, reindent, style.loose)
+            try:
+                new = rewrite(bodies[index : index + len(removed)], removed, added, reindent, style.loose)
+            except UnclearStyle:
+                raise NotFound(
+                    f"{patch.path} has the lines of a hunk at line {place.line + 1}, but at depths that do not fit the patch's",
+                    hint="Read those lines again and send the patch with their indentation.",
+                ) from None
         ends = added_ends if len(added_ends) == len(new) else [""] * len(new)
         out += [
             (_unhidden(body, hidden, text, patch.path), end or newline)
@@ -346,6 +356,14 @@ def _changed(
         shown = next((line.newline for line in reversed(kept) if line.sign != "-"), "")
         out[-1] = (out[-1][0].removesuffix("\r") + ("\r" if shown == "\r\n" else ""), "")
     return out
+
+
+def _in_file_style(lines: Sequence[PatchLine], found: str, text: str) -> list[PatchLine]:
+    """The lines of a hunk without the habits of its writer (see `style.file_style`)."""
+    old = "\n".join(line.text for line in lines if line.sign != "+")
+    whole = "\n".join(line.text for line in lines)
+    styled = style.file_style(found, old, whole, text)[1].split("\n")
+    return [replace(line, text=body) for line, body in zip(lines, styled, strict=True)]
 
 
 _Run: TypeAlias = tuple[list[str], list[str], list[str], PatchLine | None]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import reduce
 from itertools import pairwise
-from math import gcd
 from typing import Final
 
 #: Characters that are taken out before a model sees a text: C0 except newline and tab, DEL, C1,
@@ -31,6 +30,11 @@ _QUOTES: Final = {
     **dict.fromkeys("\ufe0e\ufe0f", ""),
     "\u2026": "...",
 }  # fmt: skip
+_HABITS: Final = [
+    re.compile(f"[{''.join(char for char, plain in _QUOTES.items() if plain and plain in kind)}]")
+    for kind in ("'\"", "-", " ", "...")
+] + [re.compile(f"[{_INVISIBLE}]")]
+"""Kinds of characters that some programs put in place of plain ones everywhere."""
 
 SPACES: Final = {ord(c): " " for c, plain in _QUOTES.items() if plain == " "}
 """Every kind of space, for `str.translate`."""
@@ -206,58 +210,159 @@ def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _width(indent: str) -> int:
-    return len(indent.expandtabs(8))
+class UnclearStyle(Exception):
+    """The file does not say how a line of the new text is to be written."""
 
 
 class Reindent:
     """How the indentation of a model's lines stands for that of a file's lines.
 
+    One rule must hold for every pair: the same white space more or less, or the same number of steps (tabs, or so many
+    spaces) more or less. Without a rule only the indentations that pairs show are known.
+
     Args:
         old: lines as the model wrote them.
         found: the file's lines that they stand for, as many.
+        lines: all lines that the model wrote.
+        text: the whole file.
     """
 
-    def __init__(self, old: Sequence[str], found: Sequence[str]) -> None:
-        self._known: dict[str, str] = {}
-        for left, right in zip(old, found, strict=True):
-            if left.strip() and right.strip():
-                self._known.setdefault(indent_of(left), indent_of(right))
-        self._old_unit = _unit(list(self._known))
-        self._tabs = any("\t" in indent for indent in self._known.values())
-        self._unit = 1 if self._tabs else _unit(list(self._known.values()))
+    def __init__(self, old: Sequence[str], found: Sequence[str], lines: Sequence[str], text: str) -> None:
+        pairs = [
+            (indent_of(left), indent_of(right))
+            for left, right in zip(old, found, strict=True)
+            if left.strip() and right.strip()
+        ]
+        self._known = dict(pairs)
+        self._twice = {left for left, right in pairs if self._known[left] != right}
+        self._rule = _indent_rule(pairs, lines, text)
+        self._lead = ""
+        if self._rule is None and pairs and not pairs[0][0]:
+            # Copied from its first letter on, the first line alone says nothing of the others.
+            self._rule = _indent_rule(pairs[1:], lines, text)
+            self._lead = next((left for left, right in pairs[1:] if right == pairs[0][1]), "")
+            self._known = {**dict(pairs[1:]), "": pairs[0][1]} if self._lead else self._known
 
-    def __call__(self, line: str) -> str:
-        """The line with its indentation translated; blank lines stay as they are."""
-        if not line.strip() or not self._known:
-            return line
-        indent = indent_of(line)
-        known = self._known.get(indent)
-        return (self._derive(indent) if known is None else known) + line[len(indent) :]
+    @property
+    def lead(self) -> str:
+        """What the first line of old and new lacks, where it was copied from its first letter on."""
+        return self._lead
 
-    def _derive(self, indent: str) -> str:
-        """An indentation that was not seen: so many steps in or out from the nearest one that was."""
-        width = _width(indent)
-        nearest = min(self._known, key=lambda seen: (abs(_width(seen) - width), _width(seen)))
-        target = self._known[nearest]
-        steps, rest = divmod(width - _width(nearest), self._old_unit)
-        if self._tabs:
-            depth = max(0, target.count("\t") + steps)
-            return "\t" * depth + target.replace("\t", "") + " " * rest
-        return " " * max(0, len(target) + steps * self._unit + rest)
+    def __call__(self, indent: str) -> str:
+        """The indentation as the file has it.
+
+        Raises:
+            UnclearStyle: no pair and no rule says what it is.
+        """
+        if not self._known:
+            return indent
+        moved = self._known.get(indent)
+        if moved is None and self._rule is not None:
+            moved = self._rule(indent)
+        if moved is None or indent in self._twice:
+            raise UnclearStyle
+        return moved
 
 
-def _unit(indents: Sequence[str]) -> int:
-    """Columns of one step: the greatest common divisor of the differences, 4 where there is none.
+_TAB: Final = 0
+"""A step that is one tab; any other is a number of columns."""
+_STEPS: Final = (_TAB, 4, 2, 8, 3)
 
-    One level alone says nothing of the step unless its own width is small.
+
+def _indent_rule(
+    pairs: Sequence[tuple[str, str]], lines: Sequence[str], text: str
+) -> Callable[[str], str | None] | None:
+    """What makes the right one of every pair out of the left one; None where nothing does."""
+    if not pairs:
+        return None
+    theirs = _step(lines)
+    ours = _step(text.split("\n"))
+    ours = theirs if ours is None else ours
+    prefix = _by_prefix(pairs)
+    if theirs is not None and ours is not None and theirs != ours:
+        steps = _by_steps(pairs, theirs, ours)
+        counts = _TAB in (theirs, ours) or any(_levels(left, theirs)[0] for left, _ in pairs)
+        if steps is not None and (prefix is None or (counts and steps("") == "")):
+            return steps
+    if prefix is not None or len(set(pairs)) == 1:
+        return prefix
+    tried = (_by_steps(pairs, left, right) for left in _STEPS for right in _STEPS)
+    return next((rule for rule in tried if rule is not None), None)
+
+
+def _by_prefix(pairs: Sequence[tuple[str, str]]) -> Callable[[str], str | None] | None:
+    left, right = pairs[0]
+    more, less = right.removesuffix(left), left.removesuffix(right)
+    if right.endswith(left) and all(there == more + here for here, there in pairs):
+        return lambda indent: more + indent
+    if left.endswith(right) and all(here == less + there for here, there in pairs):
+        return lambda indent: indent.removeprefix(less) if indent.startswith(less) else None
+    return None
+
+
+def _by_steps(pairs: Sequence[tuple[str, str]], theirs: int, ours: int) -> Callable[[str], str | None] | None:
+    left, right = _levels(pairs[0][0], theirs), _levels(pairs[0][1], ours)
+    more = right[0] - left[0]
+
+    def rule(indent: str) -> str | None:
+        level, rest = _levels(indent, theirs)
+        return None if level + more < 0 else ("\t" if ours == _TAB else " " * ours) * (level + more) + rest
+
+    return rule if all(rule(here) == there for here, there in pairs) else None
+
+
+def _levels(indent: str, step: int) -> tuple[int, str]:
+    """How many steps an indentation has, and what is left of it."""
+    size = 1 if step == _TAB else step
+    level = (len(indent) - len(indent.lstrip("\t" if step == _TAB else " "))) // size
+    return level, indent[level * size :]
+
+
+def _step(lines: Sequence[str]) -> int | None:
+    """What most lines that are deeper than the one before are deeper by; None where none is."""
+    indents = [indent_of(line) for line in lines if line.strip()]
+    if sum(indent[:1] == "\t" for indent in indents) * 2 > sum(map(bool, indents)):
+        return _TAB
+    steps = Counter(right - left for left, right in pairwise(map(len, indents)) if right > left)
+    return min(steps, key=lambda step: (-steps[step], step)) if steps else None
+
+
+def file_style(found: str, old: str, new: str, text: str) -> tuple[str, str]:
+    """`old` and `new` without what the writer has everywhere and the file has not: that is a habit, not a wish.
+
+    Trailing blanks go; typographic quotes, dashes, spaces and invisible characters become plain. In a file
+    whose quotes are all typographic, plain ones become such.
+
+    Args:
+        found: where `old` stands in the file.
+        old: what the model believed to stand there.
+        new: what it wants instead.
+        text: the whole file.
     """
-    widths = sorted({_width(indent) for indent in indents})
-    if any("\t" in indent for indent in indents):
-        return 8
-    steps = [right - left for left, right in pairwise(widths)]
-    step = reduce(gcd, steps, 0) or reduce(gcd, widths, 0)
-    return step if step in (1, 2, 3, 4, 6, 8) else 4
+    for kind in _HABITS:
+        strange = set(kind.findall(old))
+        if strange and not kind.search(found):
+            strange |= {char for char in kind.findall(new) if char not in text}
+            plain = {ord(char): _QUOTES.get(char, "") for char in strange}
+            old, new = old.translate(plain), new.translate(plain)
+    if not text.isascii() and "'" not in text and '"' not in text:
+        old, new = _typographic(old, text), _typographic(new, text)
+    habit, lines = False, found.replace("\r\n", "\n")
+    for blanks in (r"(?m)(?<=\S)[ \t]+$", r"(?m)^[ \t]+$"):
+        habit = habit or re.search(blanks, old) is not None
+        if habit and not re.search(blanks, lines):
+            old, new = re.sub(blanks, "", old), re.sub(blanks, "", new)
+    return old, new
+
+
+def _typographic(plain: str, text: str) -> str:
+    """Plain quotes as the file writes them."""
+    for quote, kinds in (('"', ("\u201c\u201d", "\u201e\u201c")), ("'", ("\u2018\u2019",))):
+        used = next((marks for marks in kinds if marks[1] in text), None)
+        if used is not None:
+            plain = re.sub(rf"(^|[\s(\[{{=\u2014]){quote}", rf"\1{used[0]}", plain, flags=re.MULTILINE)
+            plain = plain.replace(quote, used[1])
+    return plain
 
 
 _TOKEN: Final = re.compile(r"\w+|\s|[^\w\s]")
@@ -345,11 +450,14 @@ def _offsets(tokens: Sequence[str]) -> list[int]:
     return offsets
 
 
-def merge_lines(found: str, old: str, new: str, keys: Keys, fold: Fold, *, newline: str = "\n") -> str | None:
+def merge_lines(
+    found: str, old: str, new: str, keys: Keys, fold: Fold, *, text: str = "", newline: str = "\n"
+) -> str | None:
     """Three-way merge by lines: what the model changed from `old` to `new`, done to `found`.
 
     Lines count as equal when their keys are. Lines that the model left alone stay byte for
-    byte as the file has them; the others take the file's indentation.
+    byte as the file has them; the others are written in the file's manner. What the model moves in or out
+    moves with all that stands between.
 
     Args:
         found: the file's lines, without the last line ending.
@@ -357,42 +465,149 @@ def merge_lines(found: str, old: str, new: str, keys: Keys, fold: Fold, *, newli
         new: what it wants instead.
         keys: one comparison key a line.
         fold: how characters inside a line are compared.
+        text: the whole file.
         newline: the ending of lines that are new.
 
     Returns:
         The merged lines, without the last line ending; None where the model changes a line
-        that differs from what it believed.
+        that differs from what it believed, or where a line's indentation cannot be told.
     """
-    found_lines, old_lines, new_lines = found.split("\n"), old.split("\n"), new.split("\n")
-    found_keys, old_keys, new_keys = keys(found), keys(old), keys(new)
-    to_found, to_new = _matched(old_keys, found_keys), _matched(old_keys, new_keys)
-    pairs = sorted(to_found.items())
-    reindent = Reindent([old_lines[o] for o, _ in pairs], [found_lines[f] for _, f in pairs])
-    out = _Lines(found_lines, newline)
-    o = f = n = 0
-    for anchor in [*(o for o, _ in pairs if o in to_new), len(old_lines)]:
-        f_end, n_end = to_found.get(anchor, len(found_lines)), to_new.get(anchor, len(new_lines))
-        if found_keys[f:f_end] == old_keys[o:anchor]:
-            out.add(rewrite(found_lines[f:f_end], old_lines[o:anchor], new_lines[n:n_end], reindent, fold))
-        elif new_keys[n:n_end] in (old_keys[o:anchor], found_keys[f:f_end]):
-            out.keep(f, f_end)
-        elif f_end - f == anchor - o == n_end - n:
+    old, new = file_style(found, old, new, text or found)
+    try:
+        return _Merge(found, old, new, keys, fold, text or found, newline).merged()
+    except UnclearStyle:
+        return None
+
+
+class _Merge:
+    """One merge: the lines of the file, of the old and of the new text, and how they pair up."""
+
+    def __init__(
+        self, found: str, old: str, new: str, keys: Keys, fold: Fold, text: str, newline: str
+    ) -> None:
+        self._found, self._old, self._new = found.split("\n"), old.split("\n"), new.split("\n")
+        self._keys = keys(found), keys(old), keys(new)
+        self._to_found = _matched(self._keys[1], self._keys[0])
+        self._to_new = _matched(self._keys[1], self._keys[2])
+        pairs = sorted(self._to_found.items())
+        self._indent = Reindent(
+            [self._old[o] for o, _ in pairs],
+            [self._found[f] for _, f in pairs],
+            [*self._old, *self._new],
+            text,
+        )
+        if lead := self._indent.lead:
+            self._old[0], self._new[0] = lead + self._old[0], lead + self._new[0] if self._new[0] else ""
+        self._fold = fold
+        self._out = _Lines(self._found, newline)
+
+    def merged(self) -> str:
+        """The file's lines with the model's change; `UnclearStyle` where it cannot be made."""
+        anchors = [o for o in sorted(self._to_found) if o in self._to_new]
+        o = f = n = 0
+        before: tuple[str, str] | None = None
+        for anchor in [*anchors, len(self._old)]:
+            f_end = self._to_found.get(anchor, len(self._found))
+            n_end = self._to_new.get(anchor, len(self._new))
+            after = None if anchor == len(self._old) else (self._old[anchor], self._new[n_end])
+            self._gap(range(f, f_end), range(o, anchor), range(n, n_end), (before, after))
+            if after is not None:
+                self._keep(f_end, *after)
+            o, f, n, before = anchor + 1, f_end + 1, n_end + 1, after
+        return self._out.joined()
+
+    def _gap(
+        self,
+        found: range,
+        old: range,
+        new: range,
+        around: tuple[tuple[str, str] | None, tuple[str, str] | None],
+    ) -> None:
+        """The lines between two that are equal in all three."""
+        there, was, wanted = (
+            keys[r.start : r.stop] for keys, r in zip(self._keys, (found, old, new), strict=True)
+        )
+        if there == was:
+            self._rewrite(found, old, new)
+        elif len(there) == len(was) == len(wanted):
             # Neighbouring lines changed on both sides: decide each line alone.
-            for k in range(f_end - f):
-                if found_keys[f + k] == old_keys[o + k]:
-                    out.add(
-                        rewrite([found_lines[f + k]], [old_lines[o + k]], [new_lines[n + k]], reindent, fold)
-                    )
-                elif new_keys[n + k] in (old_keys[o + k], found_keys[f + k]):
-                    out.keep(f + k, f + k + 1)
+            for f, o, n in zip(found, old, new, strict=True):
+                if self._keys[0][f] == self._keys[1][o]:
+                    self._rewrite(range(f, f + 1), range(o, o + 1), range(n, n + 1))
+                elif self._keys[2][n] in (self._keys[1][o], self._keys[0][f]):
+                    self._keep(f, self._old[o], self._new[n])
                 else:
-                    return None
+                    raise UnclearStyle
+        elif wanted in (was, there):
+            lines = list(zip((self._old[o] for o in old), (self._new[n] for n in new), strict=False))
+            moves = {_move(*pair) for pair in [*lines, *filter(None, around)] if pair[0].strip()}
+            if len(moves) > 1:
+                raise UnclearStyle
+            pair = next((pair for pair in [*lines, *filter(None, around)] if pair[0].strip()), ("", ""))
+            for f in found:
+                self._keep(f, *pair)
         else:
-            return None
-        if anchor < len(old_lines):
-            out.keep(f_end, f_end + 1, indent=_moved(old_lines[anchor], new_lines[n_end], reindent))
-        o, f, n = anchor + 1, f_end + 1, n_end + 1
-    return out.joined()
+            raise UnclearStyle
+
+    def _keep(self, f: int, old: str, new: str) -> None:
+        """A line of the file, moved in or out as the model moved `old` to `new`."""
+        line, was, wanted = self._found[f], indent_of(old), indent_of(new)
+        if was == wanted or not line.strip() or not old.strip() or not new.strip():
+            self._out.keep(f)
+            return
+        was, wanted, indent = self._indent(was), self._indent(wanted), indent_of(line)
+        if wanted.startswith(was):
+            self._out.keep(f, indent=indent + wanted[len(was) :])
+        elif was.startswith(wanted) and indent.endswith(was[len(wanted) :]):
+            self._out.keep(f, indent=indent.removesuffix(was[len(wanted) :]))
+        else:
+            raise UnclearStyle
+
+    def _rewrite(self, found: range, old: range, new: range) -> None:
+        there, was, wanted = (
+            lines[r.start : r.stop] for lines, r in ((self._found, found), (self._old, old), (self._new, new))
+        )
+        self._out.add(rewrite(there, was, wanted, self._indent, self._fold))
+
+
+def rewrite(
+    found: Sequence[str], old: Sequence[str], new: Sequence[str], indent: Reindent, fold: Fold
+) -> list[str]:
+    """New lines in the file's indentation; where they pair up, with the file's characters in what stays.
+
+    Raises:
+        UnclearStyle: an indentation cannot be told.
+    """
+    paired = len(found) == len(old) == len(new)
+    out: list[str] = []
+    for index, wanted in enumerate(new):
+        body = wanted.lstrip(" \t")
+        if not body:
+            out.append(wanted)
+            continue
+        if paired and indent_of(old[index]) == indent_of(wanted) and old[index].strip():
+            moved = indent_of(found[index])
+        else:
+            moved = indent(indent_of(wanted))
+        if paired:
+            was, believed = found[index].strip(), old[index].strip()
+            if fold(was).text == fold(believed).text:
+                body = transfer(was, believed, body, fold)
+            if old[index].rstrip() == old[index] and body.rstrip() == body:
+                body += _blanks(found[index].removesuffix("\r"))
+        out.append(moved + body)
+    return out
+
+
+def _blanks(line: str) -> str:
+    """The blanks that a line ends with."""
+    return line[len(line.rstrip(" \t")) :]
+
+
+def _move(old: str, new: str) -> tuple[str, str]:
+    """What an indentation loses and gets."""
+    was, wanted = indent_of(old), indent_of(new)
+    return was.removeprefix(wanted), wanted.removeprefix(was)
 
 
 class _Lines:
@@ -407,17 +622,14 @@ class _Lines:
         """Put lines that are new."""
         self._out += [(line, self._newline) for line in lines]
 
-    def keep(self, start: int, end: int, *, indent: str | None = None) -> None:
-        """Put lines of the file, with another indentation where one is given."""
-        for index in range(start, end):
-            line = self._found[index]
-            ending = (
-                self._newline if index == len(self._found) - 1 else "\r\n" if line.endswith("\r") else "\n"
-            )
-            body = line.removesuffix("\r") if ending == "\r\n" else line
-            if indent is not None:
-                body = indent + body[len(indent_of(body)) :]
-            self._out.append((body, ending))
+    def keep(self, index: int, *, indent: str | None = None) -> None:
+        """Put a line of the file, with another indentation if one is named."""
+        line = self._found[index]
+        ending = self._newline if index == len(self._found) - 1 else "\r\n" if line.endswith("\r") else "\n"
+        body = line.removesuffix("\r") if ending == "\r\n" else line
+        if indent is not None:
+            body = indent + body[len(indent_of(body)) :]
+        self._out.append((body, ending))
 
     def joined(self) -> str:
         """All of it, without the last ending."""
@@ -428,25 +640,3 @@ class _Lines:
 def _matched(left: Sequence[str], right: Sequence[str]) -> dict[int, int]:
     blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
     return {a + k: b + k for a, b, size in blocks for k in range(size)}
-
-
-def _moved(old: str, new: str, reindent: Reindent) -> str | None:
-    """The new indentation of a line that the model only moved in or out; None where it did not."""
-    return None if indent_of(old) == indent_of(new) else indent_of(reindent(new))
-
-
-def rewrite(
-    found: Sequence[str], old: Sequence[str], new: Sequence[str], reindent: Reindent, fold: Fold
-) -> list[str]:
-    """New lines in the file's indentation; where they pair up, with the file's characters in what stays."""
-    moved = [reindent(line) for line in new]
-    if not len(found) == len(old) == len(new):
-        return moved
-    out: list[str] = []
-    for was, believed, wanted in zip(found, old, moved, strict=True):
-        was, believed, indent = was.strip(), believed.strip(), indent_of(wanted)
-        same = fold(was).text == fold(believed).text
-        out.append(
-            indent + (transfer(was, believed, wanted[len(indent) :], fold) if same else wanted[len(indent) :])
-        )
-    return out

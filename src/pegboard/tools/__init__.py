@@ -24,12 +24,20 @@ TOOLS: Final[dict[str, str]] = {
     "grep_artifact": "pegboard.tools.grep_artifact:grep_artifact",
     "export_artifact": "pegboard.tools.export_artifact:export_artifact",
     "import_artifact": "pegboard.tools.import_artifact:import_artifact",
+    "web_search": "pegboard.tools.web_search:web_search",
+    "web_fetch": "pegboard.tools.web_fetch:web_fetch",
     "search_tools": "pegboard.tools.search_tools:search_tools",
+    "browser": "pegboard.tools.browser:browser",
+    "image": "pegboard.tools.image:image",
+    "image_generate": "pegboard.tools.image_generate:image_generate",
+    "image_describe": "pegboard.tools.image_describe:image_describe",
+    "canvas": "pegboard.tools.canvas:canvas",
+    "tts": "pegboard.tools.tts:tts",
 }
 """Built-in tools by name; loaded at first use."""
 
 DEFAULT: Final[tuple[str, ...]] = (
     "read_file", "write_file", "edit_file", "list_dir", "glob", "grep", "exec", "ask_user", "delete_file",
-    "apply_patch", "process",
+    "apply_patch", "process", "web_search", "web_fetch",
 )  # fmt: skip
 """What `builtin()` gives without names."""

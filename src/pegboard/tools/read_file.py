@@ -12,15 +12,18 @@ from pegboard.core.content import Text
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
 from pegboard.core.result import Spills, ToolResult
 from pegboard.core.schema.annotations import Alias, Inject, ReadPath, Unadvertised
+from pegboard.core.secrets.clip import clip
 from pegboard.core.text import LineRange, page, slice_text
 from pegboard.core.tool import tool
 from pegboard.ports.documents import OFFICE, Document, DocumentKind, Documents
 from pegboard.ports.files import Files
-from pegboard.textedit.encoding import NotText, decode
+from pegboard.textedit.encoding import NotText, decode, shown_utf8
 
 #: Kinds whose files are text too: lines are what an edit needs, Markdown is what a reader needs.
 _ALSO_TEXT: Final = ("html", "csv", "notebook")
 _BINARY: Final = ("pdf", "docx", "xlsx", "pptx")
+
+_UNKNOWN: Final = "application/octet-stream"
 
 _RANGE: Final = re.compile(r"[Ll]?(\d{1,9})\s*(?:-|:|,|\.\.|–)\s*[Ll]?(-1|\d{1,9})?")
 _PAGE_CHARS: Final = 9_500
@@ -119,12 +122,15 @@ async def read_file(
         document = await _document(path, kind, pages, files, documents)
         return _noted(document, (await files.resolve(path)).notes)
     if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "auto"):
-        text = _decoded(path, await files.read_bytes(path), encoding)
+        text = clip(_decoded(path, await files.read_bytes(path), encoding))
         given = _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
         return _noted(given, (await files.resolve(path)).notes)
     try:
         found = await files.read_slice(path, offset=start, limit=count)
     except Unsupported as refusal:
+        if format == "text" and refusal.details.get("mime_type") == _UNKNOWN:
+            text = shown_utf8(await files.read_bytes(path)).replace("\0", "\u2400")
+            return _lines(path, slice_text(text, start, count), numbered, most, {})
         shown = await _binary(path, refusal, pages, files, documents)
         return _noted(shown, (await files.resolve(path)).notes)
     facts = {"encoding": found.encoding, "newline": found.newline, "size": found.size, "sha256": found.sha256}
@@ -250,7 +256,7 @@ async def _binary(
     except Unsupported:
         if mime != OFFICE:  # other packages begin like Office's
             raise
-    return _named(path, mime, size, "")
+    return _named(path, mime, size, "format='text' shows it." if refusal.details.get("text") else "")
 
 
 def _named(path: str, mime: str, size: int, why: str) -> ToolResult:

@@ -14,6 +14,7 @@ from pegboard.compat.nanobot_net.agents import (
 from pegboard.compat.nanobot_net.functions import (
     AIFunctionFactory,
     AIFunctionFactoryOptions,
+    BrowserTool,
     create_tool,
 )
 from pegboard.compat.nanobot_net.mcp import (
@@ -38,6 +39,7 @@ __all__ = [
     "AIFunctionFactory",
     "AIFunctionFactoryOptions",
     "AgentRunContext",
+    "BrowserTool",
     "FunctionInvocationContext",
     "NanoBotMcpClient",
     "NanoBotTools",

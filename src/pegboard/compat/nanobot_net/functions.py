@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.core.adapters import AdapterOptions, opaque
 from pegboard.core.errors import BuildError
 from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Tool
+from pegboard.core.toolkit import import_object
 
 _ALLOWED: Final = AdapterOptions(at_least="allow")
 
@@ -55,6 +56,11 @@ def create_tool(
     if effects is None and "plan" not in more and not marked:
         effects = opaque(name, _ALLOWED)
     return Tool(function, name=name, description=description, effects=effects, **more)
+
+
+def BrowserTool() -> Tool:
+    """The tool `browser`, as its class is called where it stands beside functions."""
+    return cast(Tool, import_object("pegboard.tools.browser:browser"))
 
 
 class AIFunctionFactory:

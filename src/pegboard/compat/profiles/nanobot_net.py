@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pegboard.compat import wording as say
 from pegboard.compat.profiles.builders import flag, integer, optional, required, row, text
+from pegboard.core.profiles import ProfileParameter, ToolProfile
+
+
+def _scrolled(given: dict[str, Any]) -> dict[str, Any]:
+    """Pixels below zero are upwards."""
+    pixels = given.get("pixels")
+    return (
+        given
+        if not isinstance(pixels, int) or pixels >= 0
+        else {**given, "direction": "up", "pixels": -pixels}
+    )
+
+
+def _browser(name: str, description: str, *parameters: ProfileParameter, **more: Any) -> ToolProfile:
+    """One of the eight tools that stand for actions of `browser`."""
+    dropped = [optional(n, text(d), None) for n, d in _IGNORED.items()]
+    return row(name, description, *parameters, *dropped, tool="browser", **more)
+
+
+_IGNORED: Final = {"profile": "Ignored: every session has its own", "sessionKey": "Ignored: it is known"}
+_TAB: Final = required("targetId", text("Tab, as browser_open and browser_tabs name it"), "tab")
 
 NANOBOT_NET: Final = (
     row(
@@ -80,4 +101,44 @@ NANOBOT_NET: Final = (
         optional("schedule", text("Cron expression")),
         optional("message", text("What to say or do")),
     ),
+    _browser(
+        "browser_open",
+        "Open a new browser tab.",
+        required("url", text("Address")),
+        fixed={"action": "navigate", "new_tab": True},
+    ),
+    _browser(
+        "browser_navigate",
+        "Open another address in a tab.",
+        _TAB,
+        required("url", text("Address")),
+        fixed={"action": "navigate"},
+    ),
+    _browser(
+        "browser_snapshot",
+        "Describe the page with a reference for each element.",
+        _TAB,
+        fixed={"action": "snapshot"},
+    ),
+    _browser(
+        "browser_interact",
+        "Use an element of the page: click, hover, scroll, press a key or type.",
+        _TAB,
+        required("kind", text("What to do", enum=["click", "hover", "scroll", "press", "type"]), "action"),
+        optional("reference", text("Element, as browser_snapshot names it"), "ref"),
+        optional("text", text("Text to type")),
+        optional("key", text("Key to press, such as Enter"), "text"),
+        optional("scrollBy", integer("Pixels to scroll, negative for up"), "pixels"),
+        adapt=_scrolled,
+    ),
+    _browser(
+        "browser_content",
+        "Extract the text of a page.",
+        _TAB,
+        optional("selector", text("CSS selector of the part")),
+        fixed={"action": "content"},
+    ),
+    _browser("browser_screenshot", "Take a picture of the page.", _TAB, fixed={"action": "screenshot"}),
+    _browser("browser_tabs", "List all open tabs.", fixed={"action": "tabs"}),
+    _browser("browser_close", "Close a tab.", _TAB, fixed={"action": "close"}),
 )

@@ -84,9 +84,13 @@ def references(value: Any) -> frozenset[str]:
 
 def may_reveal(binding: SecretBinding, plan: Plan) -> bool:
     """Whether the value itself may be given to the call: everything that it does is bound."""
-    # Reading takes nothing anywhere; every other effect could carry the value along.
-    going = [e for e in plan.effects if e.kind != "read"]
+    going = [e for e in plan.effects if _goes_anywhere(e)]
     return bool(going) and all(map(binding.allows, going))
+
+
+def _goes_anywhere(effect: Effect) -> bool:
+    """Whether an effect could carry a value along: not reading, nor control of a thing of ours that its tool allows."""
+    return effect.kind != "read" and not (effect.kind == "control" and effect.at_least == "allow")
 
 
 def may_substitute(binding: SecretBinding, plan: Plan) -> bool:
@@ -122,7 +126,7 @@ def check_references(
                 hint="Name one of these, or leave the reference out.",
             )
         if not may_reveal(binding, plan) and not (placeholders and may_substitute(binding, plan)):
-            astray = [e for e in plan.effects if e.kind != "read" and not binding.allows(e)]
+            astray = [e for e in plan.effects if _goes_anywhere(e) and not binding.allows(e)]
             where = ", ".join(map(str, astray)) or "nowhere that can be named"
             raise PermissionDenied(
                 f"secret://{name} may not be used here: the call goes to {where}, which is not among the "

@@ -1,0 +1,1 @@
+"""browser: Chromium, driven by Playwright, behind the checking proxy."""
