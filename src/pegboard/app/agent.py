@@ -423,11 +423,19 @@ class Agent:
             if meter is not None:
                 await meter.charge("", turn_context, Spent(money=message.usage.cost_usd or 0.0))
 
+        turns = self.executor.with_recorder(
+            tee, approver=approver, middleware=() if traced is None else (traced.tool,)
+        )
+
+        async def latest_tools() -> Toolkit:
+            kit = await self.executor.latest_tools()
+            if kit is not turns.toolkit:
+                turns.pipeline.set_toolkit(kit)
+            return kit
+
         loop = Loop(
             model=model,
-            executor=self.executor.with_recorder(
-                tee, approver=approver, middleware=() if traced is None else (traced.tool,)
-            ),
+            executor=turns,
             telemetry=traced,
             instructions=instructions,
             recorder=tee,
@@ -437,6 +445,7 @@ class Agent:
             price=self.executor.wiring.price,
             window=self._window(model.name, instructions),
             offer=self._offer,
+            latest_tools=latest_tools,
             answers={} if given is None else given.answers,
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,

@@ -126,7 +126,7 @@ def within_limits(block: Block) -> Block:
 
     imagesize: Any = import_module("imagesize")
     try:
-        width, height = imagesize.get(io.BytesIO(data))
+        width, height = imagesize.get(io.BytesIO(data))  # pyright: ignore[reportUnknownMemberType]
     except Exception:  # noqa: BLE001  Bytes from elsewhere: a head that cannot be read names no size.
         return block
     if width * height <= MAX_PIXELS or width < 0:

@@ -55,6 +55,15 @@ class PendingSource(Protocol):
         ...
 
 
+@runtime_checkable
+class ChangingSource(Protocol):
+    """A ToolSource that hears of changes before it has taken them in."""
+
+    async def settled(self) -> None:
+        """Wait until every change that it has heard of is in `tools`."""
+        ...
+
+
 def is_source(thing: object) -> TypeGuard[ToolSource]:
     """Whether something is a ToolSource and no tool, kit or function."""
     return (
