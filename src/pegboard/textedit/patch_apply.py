@@ -22,6 +22,7 @@ from pegboard.textedit.patch import (
     Hunk,
     PatchLine,
     UpdateFile,
+    new_text,
     read_patch,
 )
 from pegboard.textedit.redaction_marks import REDACTION_MARK, around_line, marks_in, refuse_marks
@@ -623,11 +624,18 @@ class _Tree:
 
     def _update(self, patch: UpdateFile) -> None:
         path = self._there(patch.path, patch.others)
+        if patch.makes is not None and self._get(path)[1] is None:
+            self._add(AddFile(path=patch.makes, text=new_text(patch.hunks), mode=patch.mode))
+            return
         key, data = self._existing(path, "update", from_start=patch.from_start)
         after = data
         if patch.hunks:
             after, notes = update(data, patch, first_match=self._rules.first_match)
             self.notes += notes
+        if patch.removes and not after:
+            self._after[key] = None
+            self.summary.append(f"D {path}")
+            return
         target = key
         if patch.moved_to is not None and posixpath.normpath(patch.moved_to) != key:
             target = self._free(patch.moved_to, "move a file onto")
