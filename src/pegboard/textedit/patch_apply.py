@@ -12,7 +12,7 @@ from pegboard.core.errors import Conflict, NotFound, NotUnique, ToolError
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from pegboard.textedit import style
 from pegboard.textedit.closest import closest
-from pegboard.textedit.encoding import decode
+from pegboard.textedit.encoding import as_before, decode
 from pegboard.textedit.match import AlreadyApplied
 from pegboard.textedit.patch import (
     AddFile,
@@ -606,7 +606,9 @@ class _Tree:
     def _add(self, patch: AddFile) -> None:
         refuse_marks(patch.text, "", patch.path)
         key = self._free(patch.path, "add")
-        self._after[key] = patch.text.encode("utf-8")
+        self._after[key], kept = as_before(patch.text, self._before[key] or b"")
+        if kept:
+            self.notes.append(f"{patch.path}: {kept}.")
         if patch.mode is not None:
             self._modes[key] = patch.mode
         self._said(f"A {patch.path}", patch.path)
