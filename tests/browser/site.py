@@ -176,6 +176,19 @@ class Visit:
         self._current[0] = self._session
         return await self.browser.perform(action, **more)
 
+    async def type_there(self, text: str) -> None:
+        """A person at a window of the browser: types into its first field, and the page says so in its console."""
+
+        async def type_text() -> None:
+            (session,) = self.browser._sessions.values()
+            window = session._window or await session._tabs.context()
+            await window.pages[0].evaluate(
+                "() => { document.oninput = e => console.log('typed ' + e.target.value) }"
+            )
+            await window.pages[0].locator("input").first.press_sequentially(text)
+
+        await self.browser._thread.run(type_text())
+
     async def place(self) -> Any:
         self._current[0] = self._session
         return await self.browser.place()

@@ -11,7 +11,7 @@ import pytest
 
 from pegboard.core.errors import PermissionDenied, Unavailable
 from pegboard.net.destinations import Destination
-from pegboard.ports.browser import Click, Close, Element, Evaluate, Navigate, ReadConsole
+from pegboard.ports.browser import Click, Close, Element, Evaluate, HandOver, Navigate, ReadConsole, TakeBack
 from tests.browser.site import Names, RecordingDial, Site, Visit, browsing, ref
 from tests.ledger import owes
 
@@ -273,6 +273,15 @@ async def test_a_remote_browser_is_used_by_its_address_and_sent_to_no_private_pl
             spoken = len(site.spoken)
             assert await greeting(visit, f"ws://127.0.0.1:{site.port}/socket") == "refused"
             assert len(site.spoken) == spoken
+
+            # A person uses the remote browser in its own window; what its pages say meanwhile is not noted.
+            await visit.do(HandOver())
+            await visit.type_there("correct horse")
+            await visit.do(TakeBack())
+            await visit.do(Evaluate(expression="console.log('the agent again')"))
+            noted = (await visit.do(ReadConsole())).text
+            assert "the agent again" in noted
+            assert "horse" not in noted
             await visit.do(Close())
             assert remote.poll() is None  # It is not ours to end.
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,13 +38,9 @@ def request(number: int, target: str = "x", **more: Any) -> ApprovalRequest:
     )  # fmt: skip
 
 
-async def together(approver: TerminalApprover, *requests: ApprovalRequest) -> list[Approved | Refused]:
-    return await asyncio.gather(*(approver.decide(r) for r in requests))
-
-
 @owes("K-26", "G-04")
 @pytest.mark.parametrize(("line", "answer"), [
-    ("y", Approved(by="terminal")), ("s", Approved(scope="session", by="terminal")),
+    ("y", Approved(by="terminal")), ("r", Approved(scope="run", by="terminal")), ("s", Approved(scope="session", by="terminal")),
     ("a 2h 5x", Approved(scope="always", expires_s=7200, uses=5, by="terminal")),
     ("n: not on Fridays", Refused("not on Fridays", "terminal")), ("n", Refused("", "terminal")),
     ("", None), ("y please", None), ("a 2y", None), ("maybe", None),
@@ -80,41 +75,51 @@ async def test_of_a_long_diff_the_lines_that_were_left_out_are_shown_on_demand(
 
 
 @owes("G-25")
-async def test_several_alike_questions_that_wait_are_shown_and_answered_together(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    typed = Typed("y", "ya")
-    approver = TerminalApprover(typed)
+async def test_one_key_answers_a_list_whatever_its_calls_would_do(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = Typed("r")
+    requests = request(1, "one"), request(2, "two", tainted=("x",)), request(3, "three", tool="other")
 
-    # The first stands alone when it is asked; the others have gathered by then.
-    answers = await together(approver, request(1, "one"), request(2, "two"), request(3, "three"))
+    answers = await TerminalApprover(typed).decide_all(requests)
 
     shown = capsys.readouterr().out
-    assert answers == [Approved(by="terminal")] * 3
-    assert typed.prompts == 2
-    assert "write two" in shown and "write three" in shown
-    assert "[ya] once to all 2" in shown
+    assert answers == [Approved(scope="run", by="terminal")] * 3
+    assert typed.prompts == 1
+    assert "3 calls need your approval" in shown and "for all 3: [y] once" in shown
+    assert "1. write_file wants to:" in shown and "write two" in shown and "3. other wants to:" in shown
 
 
 @owes("G-25")
-async def test_a_no_to_all_carries_its_reason() -> None:
-    answers = await together(TerminalApprover(Typed("y", "na: later")), request(1), request(2), request(3))
+async def test_a_no_to_a_list_carries_its_reason() -> None:
+    answers = await TerminalApprover(Typed("n: later")).decide_all([request(1), request(2)])
 
-    assert answers[1:] == [Refused("later", "terminal")] * 2
+    assert answers == [Refused("later", "terminal")] * 2
 
 
 @owes("G-25")
-async def test_the_questions_of_a_run_are_one_list_whatever_they_ask(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    typed = Typed("y", "na: too much", "y")
-    others = (request(2, tainted=("x",)), request(3, tool="other"), replace(request(4), run="another"))
+async def test_a_list_can_be_answered_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = Typed("maybe", "e", "y", "e", "n: not this")
 
-    answers = await together(TerminalApprover(typed), request(1), *others)
+    answers = await TerminalApprover(typed).decide_all([request(1, "one"), request(2, "two")])
 
-    assert [type(a) for a in answers] == [Approved, Refused, Refused, Approved]
-    assert typed.prompts == 3
-    assert "other wants to:" in capsys.readouterr().out
+    assert answers == [Approved(by="terminal"), Refused("not this", "terminal")]
+    # In a list of one there is nothing to go through.
+    assert typed.prompts == 5
+    assert "[e]" not in capsys.readouterr().out.rpartition("write two")[2]
+
+
+async def test_an_input_that_ends_refuses_the_rest_of_a_list() -> None:
+    answers = await TerminalApprover(Typed("e", "y", None)).decide_all([request(1), request(2)])
+
+    assert answers == [Approved(by="terminal"), Refused("no one answered")]
+
+
+async def test_questions_of_calls_that_run_at_once_are_asked_one_after_the_other() -> None:
+    typed = Typed("y", "n", "y")
+    approver = TerminalApprover(typed)
+
+    answers = await asyncio.gather(*(approver.decide(request(n)) for n in range(3)))
+
+    assert [type(a) for a in answers] == [Approved, Refused, Approved]
 
 
 @owes("perm-18")

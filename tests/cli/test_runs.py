@@ -118,6 +118,23 @@ def test_an_approval_survives_a_restart_and_the_answer_carries_the_call_out(shel
 
 
 @pytest.mark.slow
+@owes("G-25")
+@pytest.mark.parametrize("by_run", [True, False])
+def test_all_that_a_run_waits_for_is_answered_at_once(shell: Shell, by_run: bool) -> None:
+    model = shell.script({"calls": [write(f"{n}.txt", n) for n in "ab"]}, {"text": "done"})
+    _, finished = shell.task(model)
+    keys = [one["pending"] for one in finished["pending"]]
+
+    which = finished["run"] if by_run else ",".join(keys)
+    _, answered = shell.run(lambda: approvals("approve", which, None, options=shell.options))
+    status, rows = shell.resume()
+
+    assert sorted(one["approval"] for one in answered) == sorted(keys) and len(keys) == 2
+    assert (status, rows[-1]["status"]) == (0, "done")
+    assert {p.name for p in shell.work.glob("?.txt")} == {"a.txt", "b.txt"}
+
+
+@pytest.mark.slow
 @owes("K-25")
 def test_a_refusal_given_later_is_told_to_the_model_with_its_reason(shell: Shell) -> None:
     run_id, key = suspended(shell)

@@ -394,12 +394,16 @@ async def test_a_host_is_refused_for_a_reason_of_its_owner_before_its_name_is_re
     def refuse(host: str, port: int) -> str:
         return "a rule denies it" if (host, port) == ("a.example", 443) else ""
 
-    async with proxy("*", resolve=resolve, refuse=refuse) as (made, at):
-        said = await talk(at, b"CONNECT A.example:443 HTTP/1.1\r\n\r\n")
-        await talk(at, b"CONNECT b.example:443 HTTP/1.1\r\n\r\n")
+    listener = socket.create_server(("127.0.0.1", 0))
+    at = listener.getsockname()[1]
+    made = EgressProxy(None, resolve=resolve, refuse=refuse)
+    await made.serve(listener)
+    said = await talk(at, b"CONNECT A.example:443 HTTP/1.1\r\n\r\n")
+    await talk(at, b"CONNECT a.example:444 HTTP/1.1\r\n\r\n")
+    await made.close()
 
     assert b"a rule denies it" in said
-    assert resolved == ["b.example"]
+    assert resolved == ["a.example"]
     assert [d.allowed for d in made.destinations] == [False, False]
 
 

@@ -344,7 +344,7 @@ class SessionProxy:
 
     @classmethod
     async def start(cls, options: BrowserOptions, *, hosts: Sequence[str] | None = None) -> SessionProxy:
-        """Listen on a loopback port; `hosts` (None = all) may be reached where `options` does not say otherwise."""
+        """Listen on a loopback port; `hosts` may be reached, None = all that `options` does not refuse."""
         proxy = EgressProxy(
             hosts,
             allow_private=options.allow,

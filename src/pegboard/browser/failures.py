@@ -16,6 +16,7 @@ from pegboard.core.errors import (
     ToolError,
     Unavailable,
 )
+from pegboard.net.destinations import OPENED_BY_OWNER
 
 _NETWORK: Final = {
     "ERR_TUNNEL_CONNECTION_FAILED": "the server cannot be reached",
@@ -98,7 +99,7 @@ def as_tool_error(
 
 def refused(host: str, reason: str) -> PermissionDenied:
     """The error for a host that must not be reached."""
-    hint = "If this is intended, the owner can open the host: allow_hosts under [network]."
+    hint = f"{OPENED_BY_OWNER[0].upper()}{OPENED_BY_OWNER[1:]}."
     return PermissionDenied(
         f"{host} is not opened: {reason}", hint=hint if "public" in reason or "local" in reason else ""
     )

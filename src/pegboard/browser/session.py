@@ -95,7 +95,6 @@ class BrowserSession:
         self._profile = profile
         self._tabs = Tabs(chromium, target, profile)
         self._window: BrowserContext | None = None
-        self._handed_over = False
 
     def place(self) -> Place:
         """Where it is; see Browser."""
@@ -106,9 +105,9 @@ class BrowserSession:
     ) -> BrowserReply:
         """Do one thing; see Browser."""
         self._tabs.events = []
-        if self._handed_over and not isinstance(action, HandOver | Close):
-            await self._take_back()
         try:
+            if self._tabs.handed_over and not isinstance(action, HandOver | Close):
+                await self._take_back()
             return await self._perform(action, tab, timeout_s, host)
         except TimeoutError:
             raise TimedOut(
@@ -122,7 +121,7 @@ class BrowserSession:
         """Close the tabs, after the logins are saved where they are kept."""
         window, self._window = self._window, None
         context = self._tabs.take_context()
-        self._handed_over = False
+        self._tabs.handed_over = False
         for one in (window, context):
             with contextlib.suppress(chromium_error(), OSError):  # The browser may have crashed.
                 if one is context and context is not None:
@@ -205,10 +204,15 @@ class BrowserSession:
         if not outcome.changes:
             return outcome
         await self._settle(one, before, timeout_s)
-        now = self._tabs.open.get(self._tabs.current)
-        if now is None:
-            return outcome
-        return replace(outcome, text=await self._changes(now, timeout_s))
+        # A tab that the page opens becomes the current one, and may come late.
+        shown = None
+        while (now := self._tabs.open.get(self._tabs.current)) is not shown:
+            if now is None or now.dialog is not None:
+                break
+            if shown is not None:
+                await self._settle(now, set(), timeout_s)
+            outcome, shown = replace(outcome, text=await self._changes(now, timeout_s)), now
+        return outcome
 
     async def _do(self, one: OpenTab, action: BrowserAction, timeout_s: float) -> _Outcome:
         page, limit = one.page, timeout_s * 1000
@@ -528,6 +532,8 @@ class BrowserSession:
 
     async def _reply(self, outcome: _Outcome) -> BrowserReply:
         tabs = await self._tabs.listed()
+        if self._tabs.current and not any(t.current for t in tabs):
+            tabs = await self._tabs.listed()  # Another tab came meanwhile.
         current = next((t for t in tabs if t.current), None)
         events = list(self._tabs.events)
         one = self._tabs.open.get(self._tabs.current)
@@ -561,7 +567,7 @@ class BrowserSession:
 
     async def _hand_over(self, one: OpenTab, timeout_s: float) -> None:
         """Show the page to the person: in this browser where it has a window, else in one of their own."""
-        self._handed_over = True
+        self._tabs.handed_over = True
         try:
             if self.target == "sandbox" or not self._chromium.options.headless:
                 await one.page.bring_to_front()
@@ -575,12 +581,12 @@ class BrowserSession:
             with contextlib.suppress(chromium_error()):
                 await page.goto(one.page.url, wait_until="domcontentloaded", timeout=timeout_s * 1000)
         except BaseException:
-            self._handed_over = False
+            self._tabs.handed_over = False
             raise
 
     async def _take_back(self) -> None:
         """Go on as whoever the person has logged in as."""
-        self._handed_over = False
+        self._tabs.handed_over = False
         window, self._window = self._window, None
         context = await self._tabs.context()
         if window is not None:

@@ -67,10 +67,6 @@ class OpenTab:
     interrupted: asyncio.Event = field(default_factory=asyncio.Event)
     blocked: asyncio.Future[Any] | None = None
 
-    def note(self, text: str) -> None:
-        """Write a line into the console."""
-        self.console.append(text[:_CONSOLE_CHARS])
-
     @property
     def dialog_text(self) -> str:
         """The dialog in words, empty where none is open."""
@@ -97,6 +93,7 @@ class Tabs:
         begun: set when a download begins.
         events: what pages did since the list was emptied, for the model.
         secrets: what password fields held.
+        handed_over: a person uses the pages now, and nothing of it is noted.
     """
 
     def __init__(self, chromium: Chromium, target: str, profile: Path | None) -> None:
@@ -107,6 +104,7 @@ class Tabs:
         self.begun = asyncio.Event()
         self.events: list[str] = []
         self.secrets = Secrets()
+        self.handed_over = False
         self._chromium = chromium
         self._target = target
         self._profile = profile
@@ -253,7 +251,7 @@ class Tabs:
         page.on("dialog", lambda dialog: self._show_dialog(one, dialog))
         page.on("download", self._add_download)
         page.on("console", lambda message: self._note_console(one, message))
-        page.on("pageerror", lambda error: one.note(f"error: {error}"))
+        page.on("pageerror", lambda error: self._note(one, f"error: {error}"))
         page.on("request", lambda request: self._begin_request(one, request))
         page.on("requestfinished", lambda request: self._end_request(one, request))
         page.on("requestfailed", lambda request: self._fail_request(one, request))
@@ -293,10 +291,17 @@ class Tabs:
             f"Download {id} has begun: {download.suggested_filename!r}. Save it with action download, text={id} and a path."
         )
 
+    def _note(self, one: OpenTab, text: str) -> None:
+        """Write a line into the tab's console."""
+        if not self.handed_over:
+            one.console.append(text[:_CONSOLE_CHARS])
+
     def _note_console(self, one: OpenTab, message: ConsoleMessage) -> None:
         if str(message.type) != "verbose":  # What Chromium itself remarks about the page.
             place = message.location
-            one.note(f"{message.type}: {message.text} ({place.get('url', '')}:{place.get('lineNumber', 0)})")
+            self._note(
+                one, f"{message.type}: {message.text} ({place.get('url', '')}:{place.get('lineNumber', 0)})"
+            )
 
     def _begin_request(self, one: OpenTab, request: Request) -> None:
         if request.resource_type in _WAITED_FOR:
@@ -309,12 +314,12 @@ class Tabs:
     def _fail_request(self, one: OpenTab, request: Request) -> None:
         self._end_request(one, request)
         why = self.why_refused(urlsplit(request.url).hostname or "") or request.failure or ""
-        one.note(f"request failed: {request.method} {request.url[:300]}: {why}")
+        self._note(one, f"request failed: {request.method} {request.url[:300]}: {why}")
 
     def _note_response(self, one: OpenTab, response: Response) -> None:
         if response.status_text == REFUSED_BY_US:
             why = self.why_refused(urlsplit(response.url).hostname or "") or "it cannot be reached"
-            one.note(f"request refused: {response.url[:300]}: {why}")
+            self._note(one, f"request refused: {response.url[:300]}: {why}")
 
     async def _check_route(self, route: Route) -> None:
         """Let a remote browser ask only for addresses that are public here, and hosts that no rule denies."""

@@ -29,7 +29,12 @@ from pegboard.services.approvals import PendingCall
 
 def approvals_command(
     action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
-    key: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="What waits, several as ID,ID, or a run for all that it waits for."
+        ),
+    ] = None,
     text: Annotated[
         str | None,
         typer.Argument(
@@ -70,13 +75,15 @@ def approvals(action: str, key: str | None, text: str | None, *, options: Option
 async def _answer(
     app: App, *, action: str, key: str, answer: Approved | Refused | str, options: Options
 ) -> int:
-    call = await app.approvals.answer(key, answer)
-    if options.json:
-        print_json({**call.to_dict(), "answer": action})
-    elif call.session.startswith("mcp:waiting:"):
-        print_note(f"{call.key} answered; this applies to the client's next such call, once")
-    else:
-        print_note(f"{call.key} answered; continue its run with: pegboard runs resume {call.run}")
+    for one in key.split(","):
+        of_run = await app.approvals.answer_run(one, answer)
+        for call in of_run or [await app.approvals.answer(one, answer)]:
+            if options.json:
+                print_json({**call.to_dict(), "answer": action})
+            elif call.session.startswith("mcp:waiting:"):
+                print_note(f"{call.key} answered; this applies to the client's next such call, once")
+            else:
+                print_note(f"{call.key} answered; continue its run with: pegboard runs resume {call.run}")
     return 0
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
@@ -23,84 +24,60 @@ from pegboard.core.policy.approval import (
 HELP = (
     "[y] once  [r] this run  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
 )
-
-
+EACH = "  [e] one by one"
 WHOLE = "  [w] show the whole diff"
+
+Read: TypeAlias = Callable[[str], Awaitable[str | None]]
+"""Reads one line after a prompt, None where the input has ended."""
 
 
 class TerminalApprover:
-    """Asks on the terminal; the questions of a run that wait together are one list.
+    """Asks on the terminal; the questions of a turn are one list.
 
     Args:
-        read: reads one line after a prompt, None where the input has ended.
+        read: reads the answers.
     """
 
-    def __init__(self, read: Callable[[str], Awaitable[str | None]] = read_line) -> None:
+    def __init__(self, read: Read = read_line) -> None:
         self._one = asyncio.Lock()
         self._read = read
-        self._waiting: list[ApprovalRequest] = []
-        self._answered: dict[str, Approved | Refused] = {}
 
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """Show the request and read the answer."""
-        self._waiting.append(request)
-        try:
-            async with self._one:
-                if (given := self._answered.pop(request.id, None)) is not None:
-                    return given
-                return await self._ask(request)
-        finally:
-            self._waiting.remove(request)
+        return (await self.decide_all([request]))[0]
 
-    async def _ask(self, request: ApprovalRequest) -> Approved | Refused:
-        # What waits in one run is one list; other runs are about something else.
-        alike = [r for r in self._waiting if r is not request and r.run == request.run]
-        cut = _show(request)
-        for number, other in enumerate(alike, 1):
-            print_line(paint(f"\nalso waiting, {number} of {len(alike)}: {other.tool} wants to:", "bold"))
-            cut = _show_effects(other) or cut
-            if other.novel:
-                print_line(
-                    paint(f"   first use in this workspace: {_lines(', '.join(other.novel))}", "yellow")
-                )
-            print_line(f"   reason: {_lines(other.reason)}")
-        every = f"  [ya] once to all {len(alike) + 1}  [na] no to all" if alike else ""
-        keys = HELP + every + (WHOLE if cut else "")
-        print_line(keys)
-        while True:
-            line = await self._read("allow? ")
-            if line is None:
-                return Refused("no one answered")
-            word, _, rest = line.strip().partition(" ")
-            if alike and word.lower().rstrip(":") in ("ya", "na"):
-                answer = (
-                    Approved(by="terminal") if word.lower() == "ya" else Refused(rest.strip(), by="terminal")
-                )
-                self._answered.update({other.id: answer for other in alike})
-                return answer
-            answer = parse_answer(line)
-            if answer is not None:
-                return answer
-            if wants_whole(line):
-                for one in (request, *alike):
-                    print_changes(one.changes, most_lines=None)
-            print_line(keys)
+    async def decide_all(self, requests: Sequence[ApprovalRequest]) -> list[Approved | Refused]:
+        """Show the requests as one list and read the answer to all, or to each."""
+        async with self._one:
+            return await read_answers(requests, self._read)
 
 
-def show_request(request: ApprovalRequest) -> str:
-    """Print what a call wants to do: its exact effects, its diffs, why it asks, and the answers; the last line."""
-    keys = HELP + (WHOLE if _show(request) else "")
+async def read_answers(requests: Sequence[ApprovalRequest], read: Read) -> list[Approved | Refused]:
+    """Show what calls want to do: exact effects, diffs, why they ask; then read one answer to all, or to each."""
+    several = len(requests) > 1
+    if several:
+        print_line(paint(f"\n{len(requests)} calls need your approval", "bold"))
+    cut = [_show(r, f"{n}. {r.tool}" if several else r.tool) for n, r in enumerate(requests, 1)]
+    keys = (f"for all {len(requests)}: {HELP}{EACH}" if several else HELP) + (WHOLE if any(cut) else "")
     print_line(keys)
-    return keys
+    while True:
+        line = await read("allow? ")
+        if line is None:
+            return [Refused("no one answered")] * len(requests)
+        if several and line.strip().lower() in ("e", "each"):
+            return [(await read_answers([request], read))[0] for request in requests]
+        answer = parse_answer(line)
+        if answer is not None:
+            return [answer] * len(requests)
+        if line.strip().lower() in ("w", "whole"):
+            for request in requests:
+                print_changes(request.changes, most_lines=None)
+        print_line(keys)
 
 
-def wants_whole(line: str) -> bool:
-    """Whether a person asks for the lines of a diff that were left out."""
-    return line.strip().lower() in ("w", "whole")
-
-
-def _show(request: ApprovalRequest) -> bool:
-    print_line(paint(f"\n{request.tool} wants to:", "bold"))
+def _show(request: ApprovalRequest, tool: str) -> bool:
+    """Print a request; whether lines of its diff were left out."""
+    print_line(paint(f"\n{tool} wants to:", "bold"))
     cut = _show_effects(request)
     if request.novel:
         print_line(paint(f"first use in this workspace: {_lines(', '.join(request.novel))}", "yellow"))

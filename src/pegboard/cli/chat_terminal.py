@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import termios
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -16,9 +16,9 @@ from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from pegboard.cli.approve import parse_answer, show_request, wants_whole
+from pegboard.cli.approve import read_answers
 from pegboard.cli.people import chosen
-from pegboard.cli.show import escape_controls, paint, print_changes, print_line
+from pegboard.cli.show import escape_controls, paint, print_line
 from pegboard.cli.stdin import StdinLines
 from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused, Waiting
@@ -147,27 +147,26 @@ class ChatTerminal:
 
 
 class ChatApprover:
-    """Shows the exact effects and diff in the conversation and reads the answer there."""
+    """Shows exact effects and diffs in the conversation, those of a turn as one list, and reads the answer there."""
 
     def __init__(self, desk: ChatTerminal) -> None:
         self._desk = desk
 
     async def decide(self, request: ApprovalRequest) -> Approved | Refused:
         """The person's answer; an end of input is a no."""
+        return (await self.decide_all([request]))[0]
+
+    async def decide_all(self, requests: Sequence[ApprovalRequest]) -> list[Approved | Refused]:
+        """The person's answer to all requests, or to each; an end of input is a no."""
         async with self._desk.suspend_input():
-            keys = show_request(request)
-            self._desk.discard_typeahead()
-            while True:
-                try:
-                    line = await self._desk.answer("allow? ")
-                except (EOFError, KeyboardInterrupt):
-                    return Refused("no one answered")
-                answer = parse_answer(line)
-                if answer is not None:
-                    return answer
-                if wants_whole(line):
-                    print_changes(request.changes, most_lines=None)
-                print_line(keys)
+            return await read_answers(requests, self._read)
+
+    async def _read(self, prompt: str) -> str | None:
+        self._desk.discard_typeahead()
+        try:
+            return await self._desk.answer(prompt)
+        except (EOFError, KeyboardInterrupt):
+            return None
 
 
 class ChatPeople:

@@ -18,7 +18,10 @@ MODELS: dict[str, str] = {
     "local": "pegboard.models.local:LocalModel",
     "scripted": "pegboard.models.scripted:ScriptedModel",
 }
-"""The family: `--model` prefix to `module:class`; nothing is imported before it is used."""
+"""The family: `--model` prefix to `module:class`; nothing is imported before it is used.
+
+A class is made with `(name, api_key=, base_url=, waiting=)`, the key from `PREFIX_API_KEY`; one that is opened otherwise
+has a class method `open_named(name, sources)`."""
 
 _PUBLIC = {
     "ScriptedModel": "pegboard.models.scripted",

@@ -46,6 +46,11 @@ class GgufModel:
         waiting: retry policy, clock and sleep.
     """
 
+    @classmethod
+    def open_named(cls, name: str, sources: Any) -> GgufModel:
+        """`--model gguf:NAME`."""
+        return cls(name, data_dir=sources.data_dir, waiting=sources.waiting)
+
     def __init__(
         self,
         source: str,

@@ -27,6 +27,11 @@ class LocalModel:
     quotation marks or backticks. Where it makes no call it says how to ask more plainly.
     """
 
+    @classmethod
+    def open_named(cls, name: str, sources: object) -> LocalModel:
+        """`--model local`."""
+        return cls()
+
     @property
     def name(self) -> str:
         """`local`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.core.errors import ConfigError, ModelError
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.toolkit import import_object
 from pegboard.models import MODELS
 from pegboard.models.conversation import RetryTiming
@@ -185,11 +185,8 @@ def parse(text: str) -> ModelReference:
     family, colon, name = text.strip().partition(":")
     family = family.lower().replace("_", "-")
     if family not in MODELS:
-        near = difflib.get_close_matches(family, MODELS, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(
-            f"unknown model provider {family!r} in {text!r}{meant or '.'} Forms: {', '.join(FORMS)}"
-        )
+        meant = did_you_mean(family, MODELS, otherwise=".")
+        raise ConfigError(f"unknown model provider {family!r} in {text!r}{meant} Forms: {', '.join(FORMS)}")
     if family == "local":
         if name:
             raise ConfigError(f"{text!r}: local takes no name")
@@ -241,25 +238,17 @@ def origin_of(url: str) -> str:
 
 def _make(reference: ModelReference, around: ModelSources) -> Model:
     make = import_object(MODELS[reference.family])
-    match reference.family:
-        case "local":
-            return make()
-        case "scripted":
-            return make.from_file(reference.name)
-        case "gguf":
-            return make(reference.name, data_dir=around.data_dir, waiting=around.waiting)
-        case family:
-            base_url = reference.base_url or _own_url(family, around.env)
-            key = (
-                _key_of(family, around.env)
-                if reference.base_url is None
-                else _key_for(base_url or "", around)
-            )
-            return make(reference.name, api_key=key, base_url=base_url, waiting=around.waiting)
+    if hasattr(make, "open_named"):
+        return make.open_named(reference.name, around)
+    family = reference.family
+    base_url = reference.base_url or _own_url(family, around.env)
+    key = _key_of(family, around.env) if reference.base_url is None else _key_for(base_url or "", around)
+    return make(reference.name, api_key=key, base_url=base_url, waiting=around.waiting)
 
 
 def _key_of(family: str, env: Mapping[str, str]) -> str | None:
-    return next((env[name] for name in KEYS[family] if env.get(name)), None)
+    names = KEYS.get(family, (f"{family.upper().replace('-', '_')}_API_KEY",))
+    return next((env[name] for name in names if env.get(name)), None)
 
 
 def _own_url(family: str, env: Mapping[str, str]) -> str | None:

@@ -84,6 +84,11 @@ class ScriptedModel:
                 )
 
     @classmethod
+    def open_named(cls, name: str, sources: object) -> ScriptedModel:
+        """`--model scripted:FILE`."""
+        return cls.from_file(name)
+
+    @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
         """Turns from a file of JSON lines, one turn a line; empty lines are skipped.
 

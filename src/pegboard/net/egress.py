@@ -74,7 +74,7 @@ class EgressProxy:
 
     Args:
         hosts: rules, `host`, `*.suffix`, each with an optional `:port`; without one, ports 80 and 443.
-            None = every host and port.
+            None = every host and port that `refuse` does not refuse.
         allow_private: rules for which an address that is not public is fine too.
         allow_cidrs: networks whose addresses are fine though they are not public.
         resolve: how names become addresses.
@@ -306,7 +306,7 @@ class EgressProxy:
             why = f"port {port} of this host is not allowed" if named else "this host is not allowed"
             raise self._refused(host, port, why, "ask for it with hosts=[{!r}]")
         if self._refuse is not None and (reason := self._refuse(host, port)):
-            raise self._refused(host, port, reason, "")
+            raise self._refused(host, port, reason)
         private = self._is_private(host, port)
         tls = self._tls() if secure else None
         async with asyncio.timeout(_CONNECT_S):
@@ -337,9 +337,9 @@ class EgressProxy:
             return [str(ip_address(host))]
         return await self._resolve(host, port)
 
-    def _refused(self, host: str, port: int, reason: str, hint: str) -> DestinationDenied:
+    def _refused(self, host: str, port: int, reason: str, hint: str = "") -> DestinationDenied:
         seen = self._log(host, port, False, reason, hint=hint)
-        return DestinationDenied(f"{reason}; {seen.hint}" if seen.hint else reason)
+        return DestinationDenied(f"{reason}; {seen.hint}" if hint else reason)
 
     def _log(
         self, host: str, port: int, allowed: bool, reason: str, secrets: tuple[str, ...] = (), hint: str = ""

@@ -122,10 +122,6 @@ def judge_url(
     )
 
 
-def _leads(host: str, address: str) -> str:
-    return f"{host} is" if host == address else f"{host} leads to {address}, which is"
-
-
 def host_of(url: str) -> str:
     """The host of a URL as rules name it, with a port that is not the usual one; empty where it has none."""
     parsed = judge_url(url, lambda host: ())
@@ -133,6 +129,10 @@ def host_of(url: str) -> str:
         return ""
     named = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
     return named if parsed.port == _PORTS[parsed.scheme] else f"{named}:{parsed.port}"
+
+
+def _leads(host: str, address: str) -> str:
+    return f"{host} is" if host == address else f"{host} leads to {address}, which is"
 
 
 def _refused(parsed: Verdict, reason: str) -> Verdict:

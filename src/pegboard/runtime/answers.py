@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pegboard.core.content import Text, ToolCall
 from pegboard.core.errors import Conflict
 from pegboard.core.events import PermissionRequested
-from pegboard.core.policy.approval import Answer, ApprovalRequest, Approver, Refused, Waiting
+from pegboard.core.policy.approval import (
+    Answer,
+    ApprovalRequest,
+    Approver,
+    AskAll,
+    Refused,
+    Waiting,
+    answer_of,
+    ask_all,
+    decide_all_of,
+)
 from pegboard.core.result import ToolResult
 from pegboard.core.secrets.redact import has_redaction_mark
 
@@ -36,15 +46,33 @@ class AnsweredApprover:
 
     async def decide(self, request: ApprovalRequest) -> Answer | str:
         """The kept answer, void where the call's digest is another one now."""
+        if (kept := self._kept(request)) is not None:
+            return kept
+        if self._other is not None:
+            return await self._other.decide(request)
+        asked = self._requests.get(request.call.id or "")
+        return Waiting("approval", request.id if asked is None else asked.approval)
+
+    @property
+    def decide_all(self) -> AskAll | None:
+        """The answers to a list; None if whoever answers the rest takes none."""
+        other = self._other
+        if other is None or decide_all_of(other) is None:
+            return None
+
+        async def ask(requests: Sequence[ApprovalRequest]) -> list[Answer]:
+            kept = [self._kept(r) for r in requests]
+            rest = iter(await ask_all(other, [r for r, k in zip(requests, kept, strict=True) if k is None]))
+            return [next(rest) if k is None else k for k in kept]
+
+        return ask
+
+    def _kept(self, request: ApprovalRequest) -> Answer | None:
         asked = self._requests.get(request.call.id or "")
         if asked is None or asked.approval not in self._answers:
-            if self._other is not None:
-                return await self._other.decide(request)
-            return Waiting("approval", request.id if asked is None else asked.approval)
-        answer = self._answers[asked.approval]
-        if isinstance(answer, Refused):
-            return answer
-        if asked.digest != request.digest:
+            return None
+        answer = answer_of(self._answers[asked.approval])
+        if not isinstance(answer, Refused) and asked.digest != request.digest:
             return Refused(
                 "what it would do has changed since it was approved, so that approval is void", by="pegboard"
             )

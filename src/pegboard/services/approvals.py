@@ -122,6 +122,13 @@ class Approvals:
         await self._answers.give(call.key, answer)
         return call
 
+    async def answer_run(self, run: str, answer: Answer) -> list[PendingCall]:
+        """Keep one answer to all that a run waits for and that it fits; these calls."""
+        calls = [c for c in await self.pending(run) if (c.kind == "approval") != isinstance(answer, str)]
+        for call in calls:
+            await self._answers.give(call.key, answer)
+        return calls
+
     async def answers(self, run: str) -> Mapping[str, Answer]:
         """The answers to what a run waits for, by key."""
         return await self._answers.of([call.key for call in await self.pending(run)])

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 from pegboard.core.call.call import Preview
 from pegboard.core.effects import Change, Effect
 from pegboard.core.events import CallStarted, Event, PermissionRequested
-from pegboard.core.policy.approval import Answer, ApprovalRequest, Approver
+from pegboard.core.policy.approval import Answer, ApprovalRequest, Approver, AskAll, decide_all_of
 
 Redact: TypeAlias = Callable[[str], tuple[str, bool]]
 
@@ -29,6 +29,14 @@ class RedactingApprover:
     async def decide(self, request: ApprovalRequest) -> Answer | str:
         """The approver's answer."""
         return await self._approver.decide(shown_request(request, self._redact))
+
+    @property
+    def decide_all(self) -> AskAll | None:
+        """The approver's answers to a list; None if it takes none."""
+        ask = decide_all_of(self._approver)
+        if ask is None:
+            return None
+        return lambda requests: ask([shown_request(r, self._redact) for r in requests])
 
 
 def shown_request(request: ApprovalRequest, redact: Redact) -> ApprovalRequest:

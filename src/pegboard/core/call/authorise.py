@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pegboard.core.call.call import Call, Turn, new_id
-from pegboard.core.call.plan import plan, situation_of
+from pegboard.core.call.call import Call, Parts, Questions, Turn, new_id
+from pegboard.core.call.plan import decode, plan, situation_of
 from pegboard.core.call.shape import as_tool_error, record_start, suspended_error, was_cancelled
 from pegboard.core.content import ToolCall
 from pegboard.core.effects import Effect
@@ -18,8 +19,8 @@ from pegboard.core.policy.approval import (
     ApprovalRequest,
     Refused,
     Waiting,
-    answer_of,
     approval_digest,
+    ask_all,
 )
 from pegboard.core.policy.guards import use_keys
 from pegboard.core.policy.policy import Decision
@@ -47,6 +48,8 @@ async def authorise(call: Call, turn: Turn | None = None) -> None:
         await meter.reserve(call.tool.name, call.outer)
         call.booked = True
         call.remaining = await meter.remaining(call.tool.name, call.outer)
+    if turn is not None and turn.questions is not None:
+        turn.questions.open.pop(call.id, None)
     await record_start(call)
 
 
@@ -81,22 +84,8 @@ def evaluate(call: Call) -> Decision:
 
 
 async def _decide(call: Call, turn: Turn | None) -> None:
-    meter, grants = call.parts.guards.meter, call.parts.grants
-    call.decision = evaluate(call)
-    if turn is not None and (before := turn.refusal(call.plan.effects)) is not None:
-        effect, refusal = before
-        call.approver = refusal.by or "nobody"
-        why = f": {refusal.reason}" if refusal.reason else ""
-        call.decision = replace(call.decision, rule=REFUSED_BEFORE, reason=refusal.reason)
-        raise PermissionDenied(
-            f"{call.tool.name} may not {_named(effect)}, which was refused before in this run{why}",
-            hint=STOP,
-            details={"rule": call.decision.rule, "decision": "deny", "by": refusal.by},
-        )
-    if meter is not None and call.decision.verdict != "deny":
-        call.budget_warning = await meter.soft_limit_warning(call.tool.name, call.outer)
-        if call.budget_warning and call.decision.verdict == "allow":
-            call.decision = replace(call.decision, verdict="ask", rule="budget", reason=call.budget_warning)
+    grants = call.parts.grants
+    await _evaluate(call, turn)
     match call.decision.verdict:
         case "allow":
             if grants is not None:
@@ -112,6 +101,35 @@ async def _decide(call: Call, turn: Turn | None) -> None:
             await _ask(call, turn)
 
 
+async def _evaluate(call: Call, turn: Turn | None) -> None:
+    """Set the decision: what the policy says, what was refused before in the run, and what budgets ask.
+
+    Raises:
+        PermissionDenied: it would do what was refused before.
+    """
+    meter = call.parts.guards.meter
+    call.decision = evaluate(call)
+    answered = _answered(call, turn)
+    # Who answered to this call in a list has seen what else was refused in it.
+    if turn is not None and answered is None and (before := turn.refusal(call.plan.effects)) is not None:
+        effect, refusal = before
+        call.approver = refusal.by or "nobody"
+        why = f": {refusal.reason}" if refusal.reason else ""
+        call.decision = replace(call.decision, rule=REFUSED_BEFORE, reason=refusal.reason)
+        raise PermissionDenied(
+            f"{call.tool.name} may not {_named(effect)}, which was refused before in this run{why}",
+            hint=STOP,
+            details={"rule": call.decision.rule, "decision": "deny", "by": refusal.by},
+        )
+    if meter is not None and call.decision.verdict != "deny":
+        call.budget_warning = await meter.soft_limit_warning(call.tool.name, call.outer)
+        if call.budget_warning and call.decision.verdict == "allow":
+            call.decision = replace(call.decision, verdict="ask", rule="budget", reason=call.budget_warning)
+    if isinstance(answered, Refused) and call.decision.verdict == "allow":
+        # A yes to another call of the list may cover the effect; the no was to this one.
+        call.decision = replace(call.decision, verdict="ask")
+
+
 async def _ask(call: Call, turn: Turn | None) -> None:
     call.digest = _digest(call)
     if turn is not None and call.digest in turn.refused:
@@ -119,24 +137,10 @@ async def _ask(call: Call, turn: Turn | None) -> None:
         call.approver = refusal.by or "nobody"
         raise _refused(call, refusal)
     request = _request(call)
-    if turn is not None and not call.budget_warning:
-        by = turn.allows(call.tool.name, [_without_reason(e) for e in request.asking])
-        if by is not None:
-            call.approver = by
-            return
-    call.parts.recorder.record(
-        PermissionRequested(
-            approval=request.id,
-            call_id=call.id,
-            tool=call.tool.name,
-            effects=request.effects,
-            changes=request.changes,
-            reason=request.reason,
-            digest=request.digest,
-            novel=request.novel,
-        )
-    )
-    answer = await _answer(call, request)
+    if turn is not None and _answered(call, turn) is None and (by := _allowed(call, request, turn)):
+        call.approver = by
+        return
+    answer = await _answer(call, request, turn)
     match answer:
         case Waiting():
             raise suspended_error(answer)
@@ -165,16 +169,97 @@ def _without_reason(effect: Effect) -> Effect:
     return Effect(effect.kind, effect.target, argv=effect.argv, bound=effect.bound)
 
 
-async def _answer(call: Call, request: ApprovalRequest) -> Answer:
-    """What the approver answers; one that breaks has refused."""
+def _allowed(call: Call, request: ApprovalRequest, turn: Turn) -> str | None:
+    """Who has allowed it for this run; None if nobody has."""
+    if call.budget_warning:
+        return None
+    return turn.allows(call.tool.name, [_without_reason(e) for e in request.asking])
+
+
+def _answered(call: Call, turn: Turn | None) -> Answer | None:
+    """What was answered to this very call in a list of its turn; None if nothing was."""
+    before = None if turn is None or turn.questions is None else turn.questions.answers.get(call.id)
+    return before[1] if before is not None and before[0].digest == _digest(call) else None
+
+
+async def _answer(call: Call, request: ApprovalRequest, turn: Turn | None) -> Answer:
+    """What the approver answers, alone or in the list of the turn's questions."""
+    questions = None if turn is None else turn.questions
+    if turn is None or questions is None:
+        return (await _answers(call.parts, [request]))[0]
+    async with questions.lock:
+        answer = questions.answer(request)
+        if answer is None:
+            requests = await _list(call, request, turn, questions)
+            answers = await _answers(call.parts, requests)
+            asked = {r.call.id or "": (r, a) for r, a in zip(requests, answers, strict=True)}
+            questions.answers.update(asked)
+            answer = asked[call.id][1]
+    return answer
+
+
+async def _list(
+    call: Call, request: ApprovalRequest, turn: Turn, questions: Questions
+) -> list[ApprovalRequest]:
+    """What the calls of the turn ask now, in their order.
+
+    A call that waits for an earlier one is asked about too; if that one changes what it would do, it asks again. One
+    that would change the same file as an earlier one asks when its change is known.
+    """
+    requests: list[ApprovalRequest] = []
+    changed: set[str] = set()
+    for sent in tuple(questions.open.values()):
+        if sent.id == call.id:
+            one = request
+        elif sent.id in questions.answers or (one := await _question(call, sent, turn)) is None:
+            continue
+        paths = {change.path for change in one.changes}
+        if one is request or not changed & paths:
+            requests.append(one)
+        changed |= paths
+    return requests
+
+
+async def _question(asking: Call, sent: ToolCall, turn: Turn) -> ApprovalRequest | None:
+    """What another call of the turn would ask now; None if nothing."""
     try:
-        return answer_of(await call.parts.approver.decide(request))
+        call = decode(asking.parts, sent, asking.outer)
+        await plan(call)
+        check_secrets(call)
+        await _evaluate(call, turn)
+    except Exception:  # noqa: BLE001  Whatever is wrong with it is reported by the call itself.
+        return None
+    if call.decision.verdict != "ask":
+        return None
+    call.digest = _digest(call)
+    request = _request(call)
+    return None if call.digest in turn.refused or _allowed(call, request, turn) else request
+
+
+async def _answers(parts: Parts, requests: Sequence[ApprovalRequest]) -> list[Answer]:
+    """What the approver answers to each; one that breaks has refused."""
+    for request in requests:
+        parts.recorder.record(
+            PermissionRequested(
+                approval=request.id,
+                call_id=request.call.id or "",
+                tool=request.tool,
+                effects=request.effects,
+                changes=request.changes,
+                reason=request.reason,
+                digest=request.digest,
+                novel=request.novel,
+            )
+        )
+    try:
+        return await ask_all(parts.approver, requests)
     except asyncio.CancelledError:
         if was_cancelled():
             raise
-        return Refused("the approver ended itself with CancelledError", by="pegboard")
+        refused = Refused("the approver ended itself with CancelledError", by="pegboard")
     except Exception as error:  # noqa: BLE001  The approver is foreign code, and no answer is no approval.
-        return Refused(f"the approver failed with {as_tool_error(error).message}", by="pegboard")
+        refused = Refused(f"the approver failed with {as_tool_error(error).message}", by="pegboard")
+    return [refused] * len(requests)
 
 
 async def _confirm_unchanged(call: Call) -> None:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from pegboard.core.call.provide import Provided
+from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
 from pegboard.core.errors import ToolError
 from pegboard.core.events import CallUpdate, DestinationTried, Recorder
 from pegboard.core.limits import Clock
-from pegboard.core.policy.approval import ApprovalRequest, Approved, Approver, Refused
+from pegboard.core.policy.approval import Answer, ApprovalRequest, Approved, Approver, Refused
 from pegboard.core.policy.budgets import UNLIMITED, Remaining
 from pegboard.core.policy.grants import does_the_same
 from pegboard.core.policy.guards import Guards
@@ -177,6 +178,31 @@ class GrantStore(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
+class Questions:
+    """What the calls of one turn ask; they ask it as one list.
+
+    Attributes:
+        open: the calls that may still ask, by id, in their order.
+        answers: what was shown and answered, by call id.
+        lock: one list is asked at a time.
+    """
+
+    open: dict[str, ToolCall]
+    answers: dict[str, tuple[ApprovalRequest, Answer]] = field(
+        default_factory=dict[str, tuple[ApprovalRequest, Answer]]
+    )
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def answer(self, request: ApprovalRequest) -> Answer | None:
+        """The answer to this very request; None if it was not shown, or asks for more than was shown."""
+        if (before := self.answers.get(request.call.id or "")) is None:
+            return None
+        shown, answer = before
+        more = (request.tainted and not shown.tainted) or (request.person and not shown.person)
+        return None if more or shown.digest != request.digest else answer
+
+
+@dataclass(slots=True, kw_only=True)
 class Turn:
     """What the calls of one turn, or of a run, share: what was refused, by a person or a rule.
 
@@ -186,12 +212,13 @@ class Turn:
         refused: by the digest of a call.
         effects: what was refused, and how.
         allowed: by tool, what it was allowed for the rest of the run, and by whom.
+        questions: what this turn's calls ask together; None = each asks alone.
     """
 
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
     effects: list[tuple[Effect, Refused]] = field(default_factory=list[tuple[Effect, Refused]])
-
     allowed: dict[tuple[str, Effect], str] = field(default_factory=dict[tuple[str, Effect], str])
+    questions: Questions | None = None
 
     def allow(self, tool: str, effects: Iterable[Effect], by: str) -> None:
         """Remember that a tool may do this until the run ends."""

@@ -23,6 +23,7 @@ from pegboard.core.call.call import (
     Middleware,
     Parts,
     Preview,
+    Questions,
     Turn,
     new_call_id,
 )
@@ -50,7 +51,7 @@ from pegboard.core.errors import (
 )
 from pegboard.core.events import CallFinished, MemoryRecorder, Recorder
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.core.policy.approval import Approver, DenyAll
+from pegboard.core.policy.approval import Approver, DenyAll, decide_all_of
 from pegboard.core.policy.guards import NO_GUARDS, Guards
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Situation
@@ -357,7 +358,7 @@ class TurnExecutor:
         """Results in call order, one for each distinct id; see `distinct_calls`.
 
         Calls whose effects do not conflict run side by side, the others in call order. A failed call never takes a
-        sibling with it. When the surrounding task is cancelled every call has its result recorded, cancelled ones
+        sibling with it. What the calls ask is one list for an approver with `decide_all`. When the surrounding task is cancelled every call has its result recorded, cancelled ones
         too, and CancelledError goes on.
 
         Args:
@@ -380,6 +381,9 @@ class TurnExecutor:
             raise
         if refusal is not None:
             return tuple(self._refuse(call, refusal) for call in distinct)
+        if decide_all_of(self.pipeline.parts.approver) is not None:
+            # What was refused and allowed in the run is shared with the turn's own.
+            shared = replace(shared, questions=Questions(open={c.id or "": c for c in distinct}))
         return await self._side_by_side(distinct, planned, context, shared, step)
 
     async def _side_by_side(
@@ -410,6 +414,8 @@ class TurnExecutor:
                     results[index] = await (call() if step is None else step(calls[index], call))
             finally:
                 finished[index].set()
+                if shared.questions is not None:
+                    shared.questions.open.pop(calls[index].id or "", None)
 
         tasks = [asyncio.ensure_future(run(i)) for i in range(len(calls))]
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
@@ -133,7 +134,11 @@ AnswerWord: TypeAlias = Literal["allow", "deny", "always", "session", "run"]
 
 
 class Approver(Protocol):
-    """Whoever answers approval requests."""
+    """Whoever answers approval requests.
+
+    One that also has `async def decide_all(requests)` gets the requests of one turn's calls as one list; it returns an
+    answer to all, or a list with an answer to each.
+    """
 
     async def decide(self, request: ApprovalRequest) -> Answer | AnswerWord | str:
         """Answer one request; the words `allow`, `run`, `session`, `always`, `deny` are accepted."""
@@ -161,15 +166,45 @@ def answer_of(value: object) -> Answer:
             )
 
 
+AskAll: TypeAlias = Callable[[Sequence[ApprovalRequest]], Awaitable[object]]
+
+
+def decide_all_of(approver: object) -> AskAll | None:
+    """How an approver answers a list of requests; None = it is asked about each alone."""
+    return getattr(approver, "decide_all", None)
+
+
+async def ask_all(approver: Approver, requests: Sequence[ApprovalRequest]) -> list[Answer]:
+    """The answers in order: to one list if the approver takes lists, else to each request alone.
+
+    Raises:
+        ValueError: a list came back that does not hold one answer for each.
+    """
+    together = decide_all_of(approver)
+    if together is None or len(requests) < 2:
+        return [answer_of(a) for a in await asyncio.gather(*(approver.decide(r) for r in requests))]
+    answers = await together(requests)
+    if not isinstance(answers, list | tuple):
+        return [answer_of(answers)] * len(requests)
+    each = cast("Sequence[object]", answers)
+    if len(each) != len(requests):
+        raise ValueError(f"decide_all gave {len(each)} answers to {len(requests)} requests")
+    return [answer_of(a) for a in each]
+
+
 def approver_of(given: object) -> Approver:
     """An approver from what a developer gave: an object with `decide`, or a function, sync or async.
 
     Raises:
-        BuildError: it is neither.
+        BuildError: it is neither, or only its `decide_all` is async.
     """
     decide = None if isinstance(given, type) else getattr(given, "decide", None)
     if inspect.iscoroutinefunction(decide):
         return cast(Approver, given)
+    if decide is not None and decide_all_of(given) is not None:
+        raise BuildError(
+            f"{given!r:.80} has decide_all: write both as async def decide and async def decide_all"
+        )
     function = decide if callable(decide) else given
     if isinstance(function, type) or not callable(function):
         raise BuildError(

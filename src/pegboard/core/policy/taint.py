@@ -46,6 +46,7 @@ _HINTS: Final = (
     ".tfstate", ".tfvars", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".ovpn", "_history", "wallet.dat",
 )  # fmt: skip
 """A text that holds none of these names no file of SECRET_FILES; looking is cheaper than matching."""
+_ADDRESS: Final = re.compile(r"[@.:/\d]")
 _SOURCES: Final = 8
 _URLS: Final = 10_000
 _TYPED: Final = 200_000
@@ -332,8 +333,14 @@ class TaintTracker:
 
 
 def _stands_in(name: str, typed: str) -> bool:
-    """Whether a name stands in a text as a whole: `ann` not in `joann`, `a.example` not in `a.example.org`."""
-    return bool(name) and re.search(rf"(?<![\w.@+-]){re.escape(name)}(?![\w@+-]|\.\w)", typed) is not None
+    """Whether an address stands in a text as a whole: `a.example` not in `a.example.org`.
+
+    A plain word has to be marked as one (`@ann`, `#general`, `//intranet`): a text that speaks of Ann does not say
+    that anything may go to her.
+    """
+    mark = "" if _ADDRESS.search(name) else "[@#/]"
+    found = re.search(rf"(?<![\w.@+-]){mark}{re.escape(name)}(?![\w@+-]|\.\w)", typed)
+    return bool(name) and found is not None
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
