@@ -51,7 +51,7 @@ class Agent:
         tools: tools, functions and toolkits.
         model: a Model, or a name as `--model` takes it (`openai:gpt-5`, `local`); a list of these = the
             next one answers where one cannot; None = the first found.
-        output: a type; the final answer is read into it.
+        output: a type or a JSON Schema; the final answer is read into it.
         provide: objects that fill `Inject[T]`.
         limits: what ends a run.
         name: the agent's id.

@@ -355,7 +355,9 @@ class App:
             return None
         return self.store
 
-    def agent(self, executor: Executor, *, model: str | None, turns: int | None = None) -> Agent:
+    def agent(
+        self, executor: Executor, *, model: str | None, turns: int | None = None, output: Any = None
+    ) -> Agent:
         """An agent by the settings over an executor of this App.
 
         Raises:
@@ -374,6 +376,7 @@ class App:
             model=[opened, *map(self._model, others)] if others else opened,
             allow_models=self.config.allow_models,
             limits=limits if turns is None else replace(limits, turns=turns),
+            output=output,
             executor=executor,
             store="memory",
         )

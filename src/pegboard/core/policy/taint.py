@@ -33,6 +33,9 @@ SECRET_FILES: Final = (
 
 _HARMLESS: Final = re.compile(r"(?:.*[./])?(?:example|sample|template|dist|pub)$", re.IGNORECASE)
 _OUTWARD: Final = frozenset({"connect", "send", "spawn", "schedule", "spend", "control", "call"})
+PIPED: Final = "\n\n<stdin>\n"
+"""Stands in a task before what was piped into the command."""
+
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?)]}*_"
 _FOUND_IN: Final = re.compile(r"^([^\s:][^:\n]{0,300}?)[:-]\d+[:-]|^([^\s:][^:\n]{0,300}):$", re.MULTILINE)
@@ -167,7 +170,11 @@ class TaintTracker:
             del known[next(iter(known))]
 
     def add_user_text(self, session: str, text: str) -> None:
-        """What the user typed: the destinations in it are the user's own choice for what goes out."""
+        """What the user typed: the destinations in it are the user's own choice for what goes out.
+
+        What was piped in beside it comes from elsewhere and endorses nothing.
+        """
+        text = text.partition(PIPED)[0]
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
