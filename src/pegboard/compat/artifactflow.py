@@ -16,7 +16,7 @@ from pegboard.core.schema.foreign import ForeignSchema, ToolParameter, from_para
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, as_tool, import_object
 
-_STYLE: Final = adapters.AdapterOptions(at_least="allow")
+_STYLE: Final = adapters.AdapterOptions(at_least="allow", by_position=False)
 
 
 class ToolPermission(Enum):
