@@ -174,6 +174,16 @@ def create_browser_tool() -> Tool | None:
     return _shown("browser")
 
 
+def create_web_search_tool() -> Tool | None:
+    """`web_search`; its answer is the document's JSON."""
+    return _shown("web_search")
+
+
+def create_web_fetch_tool() -> Tool | None:
+    """`web_fetch`."""
+    return _shown("web_fetch")
+
+
 def create_apply_patch_tool(options: MoltbotOptions | None = None) -> Tool | None:
     """`apply_patch`, None where `allowModels` does not name the model."""
     allowed = options.setting("exec", "applyPatch", "allowModels") if options else None
@@ -242,6 +252,8 @@ __all__ = [
     "create_moltbot_coding_tools",
     "create_moltbot_tools",
     "create_process_tool",
+    "create_web_fetch_tool",
+    "create_web_search_tool",
     "image_result",
     "json_result",
     "readNumberParam",
