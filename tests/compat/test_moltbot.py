@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 from pytest import raises
 
@@ -111,6 +112,42 @@ async def test_trailing_arguments_may_be_left_out_and_sync_functions_run_too() -
     )
 
     assert str(await Executor([tool]).call("short", {"input": "hi"})) == "hi"
+
+
+@owes("M-44")
+@pytest.mark.parametrize(
+    "execute",
+    [
+        lambda i, p, s, u: [i, p, s.aborted],
+        # Names of the tool's own parameters, a gathering of all, defaults: the place alone counts.
+        lambda input, path, n=None, m=None: [input, path, n.aborted],
+        lambda *given: [given[0], given[1], given[2].aborted],
+    ],
+)
+async def test_a_factorys_execute_is_called_by_position_whatever_it_calls_its_parameters(
+    execute: Any,
+) -> None:
+    dict_tool = moltbot.agent_tool(
+        {"name": "a", "description": "d", "parameters": SCHEMA, "execute": execute}
+    )
+    object_tool = AgentTool(name="b", description="d", parameters=SCHEMA, execute=execute)
+    door = Executor([dict_tool, object_tool])
+
+    for name in ("a", "b"):
+        result = await door.call(name, {"input": "hi"}, id="c1")
+        assert result.data == ["c1", {"input": "hi"}, False]
+
+
+@owes("M-48", "M-49")
+async def test_results_read_as_in_the_document() -> None:
+    found = json_result({"status": "ok"})
+    picture = await image_result(label="shot", path="/p.png", base64=PNG)
+
+    assert found["content"][0]["type"] == "text"
+    assert json.loads(found["content"][0]["text"]) == found["details"] == {"status": "ok"}
+    assert [b["type"] for b in picture["content"]] == ["text", "image"]
+    assert picture["content"][1] == {"type": "image", "data": PNG, "mimeType": "image/png", "label": "shot"}
+    assert picture["details"]["path"] == "/p.png"
 
 
 async def test_typed_parameters_may_be_a_model_class() -> None:

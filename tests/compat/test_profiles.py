@@ -57,10 +57,10 @@ def test_000s_read_file_is_serialised_exactly_as_shown() -> None:
 @pytest.mark.parametrize(
     ("profile", "names"),
     [
-        ("nanobot", "read_file write_file edit_file list_dir glob grep exec ask_user delete_file apply_patch process"),
-        ("nanobot_net", "read_file write_file edit_file list_dir glob grep exec ask_user delete_file apply_patch process"),
-        ("moltbot", "read write edit list_dir glob grep exec ask_user delete_file apply_patch process"),
-        ("claude-code", "Read Write Edit LS Glob Grep Bash AskUserQuestion delete_file apply_patch BashOutput KillShell"),
+        ("nanobot", "read_file write_file edit_file list_dir glob grep exec ask_user delete_file apply_patch process web_search web_fetch"),
+        ("nanobot_net", "read_file write_file edit_file list_dir glob grep exec ask_user delete_file apply_patch process web_search web_fetch"),
+        ("moltbot", "read write edit list_dir glob grep exec ask_user delete_file apply_patch process web_search web_fetch"),
+        ("claude-code", "Read Write Edit LS Glob Grep Bash AskUserQuestion delete_file apply_patch BashOutput KillShell WebSearch WebFetch"),
     ],
 )  # fmt: skip
 def test_a_profile_shows_its_names_in_the_kits_order(profile: str, names: str) -> None:

@@ -154,12 +154,18 @@ def test_what_is_no_tool_is_named() -> None:
 
 
 @owes("M-44")
-def test_the_four_argument_form_is_found_by_its_shape() -> None:
-    assert takes_call(four)
-    assert takes_call(lambda id, args: None)
-    assert not takes_call(lambda path, content: None)
-    assert not takes_call(lambda **kwargs: None)
-    assert not takes_call(print)
+def test_the_four_argument_form_is_found_by_its_shape_and_not_by_names() -> None:
+    schema = {"type": "object", "properties": {"path": {}, "content": {}}}
+
+    assert takes_call(four, schema)
+    assert takes_call(lambda i, p, s, u: None, schema)
+    assert takes_call(lambda first, content: None, schema)
+    assert takes_call(lambda i, p: None, {"type": "object"})
+    assert takes_call(lambda *everything: None, schema)
+    assert not takes_call(lambda path, content: None, schema)
+    assert not takes_call(lambda **kwargs: None, schema)
+    assert not takes_call(lambda *args, **kwargs: None, schema)
+    assert not takes_call(lambda i, p: None, None)
 
 
 def test_values_that_are_no_known_result_stay_as_they_are() -> None:
@@ -224,7 +230,7 @@ async def test_a_builtin_function_takes_its_arguments_by_name() -> None:
     one = {"name": "gather", "description": "Gather.", "execute": dict,
            "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}  # fmt: skip
 
-    assert not takes_call(dict)
+    assert not takes_call(dict, {})
     assert (await Executor([one], mode="full").call("gather", {"a": 1})).data == {"a": 1}
 
 

@@ -158,8 +158,6 @@ async def test_what_would_differ_now_is_one_readable_diff_of_effects_decisions_a
         "+  decision: deny, deny send:mail:*",
         "+  send_note -> permission_denied",
         "+  Error: send_note may not run: deny send:mail:*",
-        "+  ",
-        "+  [Analyze the error above and try a different approach.]",
     ]
     assert changed(other) == [
         "-  effect: send mail:ann", "+  effect: send chat:ann", "-  8", "+  12",

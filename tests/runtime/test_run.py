@@ -677,7 +677,7 @@ async def test_a_run_that_nobody_knows_is_refused_and_a_suspended_take_up_stays_
     assert end.status == "suspended"
 
 
-async def test_a_denied_call_that_was_cut_off_is_asked_again_and_not_called_unknown() -> None:
+async def test_a_denied_call_that_was_cut_off_stays_denied_and_is_not_called_unknown() -> None:
     start = RunStarted(run="r", session="s", agent="main", model="m", task="t")
     replied = ModelReplied(AssistantMessage(content=(ToolCall("c", "act", '{"what": "a"}'),), stop="tools"))
     denied = CallStarted(
@@ -686,9 +686,11 @@ async def test_a_denied_call_that_was_cut_off_is_asked_again_and_not_called_unkn
     log: list[str] = []
     one, _ = agent({"text": "ok"}, tools=[acting(log)], mode="full")
 
-    _ = [e async for e in one.resume_events("r", [start, UserSaid(UserMessage.of("t")), replied, denied])]
+    later = [e async for e in one.resume_events("r", [start, UserSaid(UserMessage.of("t")), replied, denied])]
 
-    assert log == ["a"]
+    assert log == []
+    errors = [e.result.error for e in later if isinstance(e, CallFinished)]
+    assert [error and error.code for error in errors] == ["permission_denied"]
 
 
 def test_history_counts_usage_turns_and_ids_of_the_last_run() -> None:

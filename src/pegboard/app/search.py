@@ -42,6 +42,12 @@ def searcher(settings: SearchSettings, client: HttpClient) -> Searcher:
     return Searcher(choices, cache_s=settings.cache_minutes * 60)
 
 
+def only(provider: str, key: str = "") -> Searcher:
+    """One provider, whatever the settings say; without a key its variable of the environment is read at each search."""
+    settings = SearchSettings(provider=(provider,), providers={provider: SearchProvider(key=key)})
+    return searcher(settings, HttpClient(timeout_s=settings.timeout_s))
+
+
 def _choice(name: str, settings: SearchSettings, client: HttpClient, *, pinned: bool) -> Choice:
     own = settings.providers.get(name, SearchProvider())
     if name == _KEYLESS:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, cast
 
+from pegboard.compat.builtin import BuiltinTool, bound, builtin_tool, searching
 from pegboard.compat.executor import LazyExecutor
 from pegboard.core import adapters
 from pegboard.core.errors import ToolNotFoundError
@@ -15,9 +16,9 @@ from pegboard.core.result import ToolResult as CoreResult
 from pegboard.core.schema.foreign import ForeignSchema, ToolParameter, from_parameters
 from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit, as_tool, import_object
+from pegboard.core.toolkit import Toolkit, as_tool
 
-_STYLE: Final = adapters.AdapterOptions(at_least="allow")
+_STYLE: Final = adapters.AdapterOptions(at_least="allow", by_position=False)
 
 
 class ToolPermission(Enum):
@@ -191,32 +192,87 @@ class ToolRegistry:
         return self.agent_toolkits.get(agent_name)
 
 
+class _Builtin(BuiltinTool):
+    """A tool of ours as ArtifactFlow makes and calls it."""
+
+    profile = "artifactflow"
+    permission = ToolPermission.AUTO
+
+    async def execute(self, **arguments: Any) -> ToolResult:
+        """One call through the policy; a failure is a result too."""
+        return ToolResult.of(await self.call(**arguments))
+
+    async def __call__(self, **arguments: Any) -> ToolResult:
+        """See `execute`."""
+        return await self.execute(**arguments)
+
+
+class _ArtifactTool(_Builtin):
+    def __init__(self, manager: Any = None, **options: Any) -> None:
+        """
+        Args:
+            manager: an object that fills the Artifacts port; None = the executor's own.
+            options: as `Executor` takes them.
+        """
+        made = builtin_tool(self.tool)
+        super().__init__(made=made if manager is None else bound(made, artifacts=manager), **options)
+
+
+class CreateArtifactTool(_ArtifactTool):
+    """`create_artifact`."""
+
+    tool = "create_artifact"
+
+
+class ReadArtifactTool(_ArtifactTool):
+    """`read_artifact`."""
+
+    tool = "read_artifact"
+
+
+class UpdateArtifactTool(_ArtifactTool):
+    """`update_artifact`."""
+
+    tool = "update_artifact"
+
+
+class RewriteArtifactTool(_ArtifactTool):
+    """`rewrite_artifact`."""
+
+    tool = "rewrite_artifact"
+
+
+class WebSearchTool(_Builtin):
+    """`web_search` with Bocha.
+
+    Args:
+        api_key: None = `BOCHA_API_KEY`, read at each search.
+        options: as `Executor` takes them.
+    """
+
+    tool = "web_search"
+
+    def __init__(self, api_key: str | None = None, **options: Any) -> None:
+        super().__init__(made=searching("bocha", api_key), defaults={"count": 10}, **options)
+
+
+class WebFetchTool(_Builtin):
+    """`web_fetch`."""
+
+    tool = "web_fetch"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(defaults={"max_chars": 10_000}, **options)
+
+
 def create_artifact_tools(manager: Any = None) -> list[Tool]:
     """The four artifact tools.
 
     Args:
         manager: an object that fills the Artifacts port, bound to the tools; None = the executor's own.
     """
-    known = cast("Mapping[str, str]", import_object("pegboard.tools:TOOLS"))
-    names = ("create_artifact", "read_artifact", "update_artifact", "rewrite_artifact")
-    made = [cast(Tool, import_object(known[n])) for n in names]
-    if manager is not None:
-        made = [_bound(t, manager) for t in made]
-    return list(Toolkit(made).profile("artifactflow"))
-
-
-def _bound(tool: Tool, manager: Any) -> Tool:
-    """The tool with its Artifacts parameter filled, so that every kit can run it."""
-    from functools import partial
-
-    return Tool(
-        partial(tool.function, artifacts=manager),
-        name=tool.name,
-        description=tool.description,
-        effects=tool.effects,
-        plan=tool.plan,
-        idempotent=tool.idempotent,
-    )
+    kinds = (CreateArtifactTool, ReadArtifactTool, UpdateArtifactTool, RewriteArtifactTool)
+    return [kind(manager).to_tool() for kind in kinds]
 
 
 # -- XML --------------------------------------------------------------------------------------
@@ -331,12 +387,18 @@ __all__ = [
     "AgentToolkit",
     "BaseTool",
     "CallSubagentTool",
+    "CreateArtifactTool",
+    "ReadArtifactTool",
+    "RewriteArtifactTool",
     "ToolCall",
     "ToolParameter",
     "ToolPermission",
     "ToolPromptGenerator",
     "ToolRegistry",
     "ToolResult",
+    "UpdateArtifactTool",
+    "WebFetchTool",
+    "WebSearchTool",
     "XMLToolCallParser",
     "create_artifact_tools",
     "format_tool_result",

@@ -10,14 +10,12 @@ from typing import Any, Final, TypeAlias, cast
 
 from pegboard.core import adapters
 from pegboard.core.adapters import read_number_param, read_string_array_param, read_string_param
-from pegboard.core.content import Image, Text
 from pegboard.core.context import AbortSignal
 from pegboard.core.errors import BuildError
-from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, as_tool, import_object
 
-_STYLE: Final = adapters.AdapterOptions(at_least="allow")
+_STYLE: Final = adapters.AdapterOptions(at_least="allow", by_position=True)
 
 readStringParam = read_string_param
 readNumberParam = read_number_param
@@ -67,17 +65,16 @@ def agent_tool(thing: AnyAgentTool) -> Tool:
 # -- results ----------------------------------------------------------------------------------
 
 
-def json_result(payload: Any) -> ToolResult:
-    """An object as a result: its JSON for the model, itself as `data`."""
-    return ToolResult(
-        content=(Text(json.dumps(payload, ensure_ascii=False, indent=2, default=str)),), data=payload
-    )
+def json_result(payload: Any) -> dict[str, Any]:
+    """An object as a result: `{content: [{type: text, text}], details}`, its JSON for the model and itself as details."""
+    text = json.dumps(payload, ensure_ascii=False, indent=2, default=str)
+    return {**text_result(text), "details": payload}
 
 
 async def image_result(
     *, label: str, path: str = "", base64: str = "", mime_type: str = "image/png", extra_text: str = ""
-) -> ToolResult:
-    """A picture as a result.
+) -> dict[str, Any]:
+    """A picture as a result: `{content: [{type: text, …}, {type: image, data, mimeType}], details}`.
 
     Args:
         label: a short name.
@@ -94,10 +91,11 @@ async def image_result(
     except ValueError as error:
         raise BuildError(f"image_result({label!r}): the base64 data cannot be decoded: {error}") from None
     text = extra_text or (f"MEDIA:{path}" if path else f"[{label}]")
-    return ToolResult(
-        content=(Text(text), Image(data=data, mime_type=mime_type, label=label)),
-        data={"label": label, "path": path, "mimeType": mime_type, "bytes": len(data)},
-    )
+    picture = {"type": "image", "data": base64, "mimeType": mime_type, "label": label}
+    return {
+        "content": [{"type": "text", "text": text}, picture],
+        "details": {"label": label, "path": path, "mimeType": mime_type, "bytes": len(data)},
+    }
 
 
 def text_result(text: str) -> dict[str, Any]:
@@ -191,6 +189,16 @@ def create_tts_tool() -> Tool | None:
     return _shown("tts")
 
 
+def create_web_search_tool() -> Tool | None:
+    """`web_search`; its answer is the document's JSON."""
+    return _shown("web_search")
+
+
+def create_web_fetch_tool() -> Tool | None:
+    """`web_fetch`."""
+    return _shown("web_fetch")
+
+
 def create_apply_patch_tool(options: MoltbotOptions | None = None) -> Tool | None:
     """`apply_patch`, None where `allowModels` does not name the model."""
     allowed = options.setting("exec", "applyPatch", "allowModels") if options else None
@@ -262,6 +270,8 @@ __all__ = [
     "create_moltbot_tools",
     "create_process_tool",
     "create_tts_tool",
+    "create_web_fetch_tool",
+    "create_web_search_tool",
     "image_result",
     "json_result",
     "readNumberParam",

@@ -117,6 +117,22 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_OUTPUT else clip(text, 0, MAX_OUTPUT) + TRUNCATED
 
 
+def web_json(result: ToolResult, arguments: Arguments) -> str:
+    """The data of a page or a search as JSON text, in place of the text for models."""
+    import json
+
+    shown: Any = result.data
+    if isinstance(shown, Mapping) and "provider" in shown:
+        shown = {"results": cast("Mapping[str, Any]", shown)["results"]}
+    return json.dumps(shown, ensure_ascii=False, indent=2)
+
+
+def net_page(result: ToolResult, arguments: Arguments) -> str | None:
+    """The content of a page alone, with NanoBot.Net's mark where it was cut."""
+    data = facts(result)
+    return f"{data['text']}{TRUNCATED if data['truncated'] else ''}" if "text" in data else None
+
+
 # -- claude-code ------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ Known styles, found by their shape:
 * `execute(**arguments)` or `run(**arguments)` beside `name` and `description` (000, 001);
 * `parameters` as a JSON Schema, as Nanobot's bare property map, or absent: then the function's own types;
 * `get_parameters()` that lists ArtifactFlow's parameters;
-* `execute(tool_call_id, params, signal, on_update)`, as an object or a dict (003).
+* `execute(tool_call_id, params, signal, on_update)`, as an object or a dict, whatever it calls the four (003).
 
 What such a tool does cannot be seen from outside, so it has the effect `call python/NAME` unless it
 declares `effects`; in mode `workspace` that asks.
@@ -99,7 +99,6 @@ def _absent(name: str, required: bool) -> None:
         raise_invalid([Problem(f".{name}", "is required but missing")], name="")
 
 
-_BAGS: Final = frozenset({"params", "parameters", "args", "arguments", "input"})
 _LEVELS: Final[dict[str, Level]] = {
     "auto": "auto",
     "confirm": "confirm",
@@ -115,12 +114,15 @@ class AdapterOptions:
     Attributes:
         at_least: how the opaque call is judged; `allow` where the developer has said by a base class
             that it may run in mode `workspace`, None = it asks.
-        failed: the ToolError for what a tool raised; None = as everywhere.
-        returned: the result that a returned value means; None = as everywhere.
+        by_position: whether the function takes `(tool_call_id, params, signal, on_update)`, by position, and not the
+            arguments by keyword; None = as its shape says, see `takes_call`.
+        map_error: the ToolError for what a tool raised; None = as everywhere.
+        map_result: the result that a returned value means; None = as everywhere.
         render: words results; see Tool.render.
     """
 
     at_least: Any = None
+    by_position: bool | None = None
     map_error: Callable[[str, Exception], ToolError] | None = None
     map_result: Callable[[Any], Any] | None = None
     render: Callable[[ToolResult, Mapping[str, Any]], ToolResult] | None = None
@@ -145,8 +147,8 @@ def adapt(thing: Any, style: AdapterOptions = OPAQUE) -> Tool:
     if function is None or not isinstance(name, str):
         raise BuildError(f"{thing!r} has no name with an execute or run method, so it is not a tool")
     description = str(_get(thing, "description") or inspect.getdoc(function) or "")
-    four = takes_call(function)
     schema = schema_of(thing, name)
+    four = takes_call(function, schema) if style.by_position is None else style.by_position
     call = _Call(name=name, function=function, four=four, style=style)
     runner = call.asynchronous if _is_async(function) else call.blocking
     declared = _get(thing, "effects")
@@ -196,10 +198,17 @@ def level_of(permission: Any) -> Level:
     return _LEVELS[word]
 
 
-def takes_call(function: Callable[..., Any]) -> bool:
-    """Whether it has Moltbot's form `(tool_call_id, params, signal, on_update)`, or the start of it."""
+def takes_call(function: Callable[..., Any], schema: Mapping[str, Any] | None) -> bool:
+    """Whether it has Moltbot's form `(tool_call_id, params, signal, on_update)`, or the start of it.
+
+    That is a function of two or more positional parameters, whatever their names, of which the first is no parameter of
+    the tool: the arguments could not reach it by keyword. A wrapper `(*args, **kwargs)` takes them by keyword.
+    """
+    kinds = {p.kind for p in _parameters(function)}
+    if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds:
+        return False
     names = _positional(function)
-    return len(names) >= 2 and names[0].lower().endswith("id") and names[1].lower() in _BAGS
+    return schema is not None and len(names) >= 2 and names[0] not in (schema.get("properties") or {})
 
 
 def schema_of(thing: Any, name: str) -> Mapping[str, Any] | None:
@@ -313,11 +322,19 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _positional(function: Callable[..., Any]) -> list[str]:
+    """The names of the positional parameters, at most four; `*args` stands for as many as are wanted."""
+    parameters = _parameters(function)
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        names += ["*"] * 4
+    return names[:4]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return []
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:4]
 
 
 def _parameter(given: Any, name: str) -> ToolParameter:
@@ -355,7 +372,8 @@ def _block(value: Any) -> Block:
     mime = str(value.get("mimeType") or value.get("mime_type") or "")
     try:
         if kind == "image":
-            return Image(data=base64.b64decode(value["data"], validate=True), mime_type=mime or "image/png")
+            data = base64.b64decode(value["data"], validate=True)
+            return Image(data=data, mime_type=mime or "image/png", label=str(value.get("label") or ""))
         if kind == "audio":
             return Audio(data=base64.b64decode(value["data"], validate=True), mime_type=mime or "audio/wav")
     except (KeyError, ValueError):

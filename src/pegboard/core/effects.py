@@ -77,10 +77,14 @@ class Effect:
     decisive: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        folder, deep, name = self.target.partition("**/")
+        folder, deep, name = str(self.target).partition("**/")
         if deep and self.kind in PATH_KINDS:
             return f"{self.kind} {name} (below {folder.rstrip('/') or '.'})"
         return f"{self.kind} {self.target}"
+
+    def __repr__(self) -> str:
+        shown = str(self)
+        return shown if shown.isprintable() else repr(shown)
 
     def to_dict(self) -> dict[str, Any]:
         """`{kind, target}`, the shape that outside scripts read."""

@@ -106,6 +106,8 @@ class Anthropic:
         Raises:
             ModelError: the reply is no message.
         """
+        if written := wire.encoded(reply):
+            reply = {**written[0], "stop_reason": "tool_use"}
         body = wire.reply_dict(reply, "Messages")
         if not isinstance(body.get("content"), list):
             error = wire.as_dict(body.get("error"))

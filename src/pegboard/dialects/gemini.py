@@ -105,6 +105,8 @@ class Gemini:
         Raises:
             ModelError: the reply is no response.
         """
+        if written := wire.encoded(reply):
+            reply = {"candidates": [{"content": written[0], "finishReason": "STOP"}]}
         body = wire.reply_dict(reply, "Gemini")
         candidates = wire.as_dicts(body.get("candidates"))
         blocked = wire.as_dict(_get(body, "promptFeedback")).get("blockReason")

@@ -96,6 +96,8 @@ class OpenAIChat:
         Raises:
             ModelError: the reply holds no choice with a message.
         """
+        if written := wire.encoded(reply):
+            reply = {"choices": [{"message": written[0], "finish_reason": "tool_calls"}]}
         body = wire.reply_dict(reply, "Chat Completions")
         choices = wire.as_dicts(body.get("choices"))
         if not choices:

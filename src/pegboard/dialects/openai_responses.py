@@ -109,6 +109,8 @@ class OpenAIResponses:
         Raises:
             ModelError: no response, or a failed one.
         """
+        if written := wire.encoded(reply):
+            reply = {"output": written, "status": "completed"}
         body = wire.reply_dict(reply, PROVIDER)
         error = wire.as_dict(body.get("error"))
         if error or not isinstance(body.get("output"), list):

@@ -116,7 +116,7 @@ class Dialect(Protocol):
 
         Args:
             reply: the provider's response as dict, JSON text or SDK object; for dialects in text
-                the model's text.
+                the model's text; a list is what `encode` wrote for an assistant's message.
             toolkit: reads safe names back and types untyped values.
 
         Raises:

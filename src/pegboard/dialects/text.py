@@ -150,6 +150,8 @@ def text_of_reply(reply: Any) -> str:
     """
     if isinstance(reply, str):
         return reply
+    if written := wire.encoded(reply):
+        return wire.string(written[0].get("content"))
     if isinstance(reply, Mapping) or hasattr(reply, "model_dump"):
         return _chat.decode_message(reply).text
     raise ModelError(f"the reply is no text: got {type(reply).__name__}")

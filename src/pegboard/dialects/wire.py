@@ -107,6 +107,11 @@ def arguments_object(arguments: str | Mapping[str, Any] | None) -> dict[str, Any
     return json.loads(arguments_text(arguments), parse_float=exact)
 
 
+def encoded(reply: Any) -> list[dict[str, Any]]:
+    """A reply that is a list: what `Dialect.encode` wrote for an assistant's message; else empty."""
+    return as_dicts(reply) if isinstance(reply, list) else []
+
+
 def reply_dict(reply: Any, provider: str) -> dict[str, Any]:
     """A provider's response as a dict.
 

@@ -14,6 +14,7 @@ from pegboard import PURE, AllowOnce, Effect, Executor, Tool, Toolkit, builtin
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import ToolError
 from pegboard.dialects import DIALECTS, dialect
+from pegboard.dialects.anthropic import Anthropic
 from pegboard.runtime.checks import CHECKS, CheckReport, check_kit
 from pegboard.runtime.checks.samples import arguments, sample, value, wrong
 from tests.ledger import owes
@@ -133,6 +134,25 @@ async def test_a_dialect_that_changes_the_call_on_its_way_is_named(
     found = next(f for f in report.findings if f.check == "dialects")
     assert (found.status, found.message) == ("fail", f"the call changes in {name}")
     assert not report.ok
+
+
+class Cohere(Anthropic):
+    """A dialect of another name, as somebody adds one: its file and its line."""
+
+    @property
+    def name(self) -> str:
+        return "cohere"
+
+
+async def test_a_new_dialect_is_checked_without_a_word_about_it_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(DIALECTS, "cohere", f"{__name__}:Cohere")
+
+    report = await report_of(Tool(good, effects=PURE))
+
+    found = next(f for f in report.findings if f.check == "dialects")
+    assert found.status == "pass", found.message
 
 
 def fragile(text: str) -> str:

@@ -7,6 +7,20 @@ side; each is told about failures in its own document's words.
 from __future__ import annotations
 
 from pegboard.compat.nanobot import context
+from pegboard.compat.nanobot.builtin import (
+    AskUserTool,
+    EditFileTool,
+    ExecTool,
+    GlobTool,
+    ListDirTool,
+    MCPManager,
+    ReadFileTool,
+    SandboxedExecTool,
+    WebFetchTool,
+    WebSearchTool,
+    WriteFileTool,
+    connect_mcp_servers,
+)
 from pegboard.compat.nanobot.context import ContextAware, current_origin, set_context, start_turn
 from pegboard.compat.nanobot.mcp import MCPToolWrapper
 from pegboard.compat.nanobot.registry import ToolCallRequest, ToolRegistry, tool_registry
@@ -18,15 +32,27 @@ from pegboard.core.result import HINT as _HINT
 __all__ = [
     "_HINT",
     "AgentHook",
+    "AskUserTool",
     "BaseTool",
     "ContextAware",
+    "EditFileTool",
+    "ExecTool",
+    "GlobTool",
+    "ListDirTool",
+    "MCPManager",
     "MCPToolWrapper",
+    "ReadFileTool",
     "SafetyHook",
+    "SandboxedExecTool",
     "Tool",
     "ToolCallRequest",
     "ToolExecutionDenied",
     "ToolNotFoundError",
     "ToolRegistry",
+    "WebFetchTool",
+    "WebSearchTool",
+    "WriteFileTool",
+    "connect_mcp_servers",
     "context",
     "current_origin",
     "set_context",

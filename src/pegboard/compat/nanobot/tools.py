@@ -162,7 +162,9 @@ def _render_001(result: ToolResult, arguments: Mapping[str, Any]) -> ToolResult:
     return result
 
 
-_STYLE_000: Final = adapters.AdapterOptions(at_least="allow", map_error=_raised_000, map_result=_returned_000)
+_STYLE_000: Final = adapters.AdapterOptions(
+    at_least="allow", by_position=False, map_error=_raised_000, map_result=_returned_000
+)
 _STYLE_001: Final = adapters.AdapterOptions(
-    at_least="allow", map_error=_raised_001, map_result=_returned_001, render=_render_001
+    at_least="allow", by_position=False, map_error=_raised_001, map_result=_returned_001, render=_render_001
 )

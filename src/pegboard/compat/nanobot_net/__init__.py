@@ -11,6 +11,7 @@ from pegboard.compat.nanobot_net.agents import (
     current_run_context,
     middleware,
 )
+from pegboard.compat.nanobot_net.builtin import FileTools, ShellTools, WebTools
 from pegboard.compat.nanobot_net.functions import (
     AIFunctionFactory,
     AIFunctionFactoryOptions,
@@ -40,11 +41,14 @@ __all__ = [
     "AIFunctionFactoryOptions",
     "AgentRunContext",
     "BrowserTool",
+    "FileTools",
     "FunctionInvocationContext",
     "NanoBotMcpClient",
     "NanoBotTools",
     "ServiceCollection",
     "ServiceProvider",
+    "ShellTools",
+    "WebTools",
     "WorkspaceManager",
     "add_nanobot_tools",
     "as_ai_agent",

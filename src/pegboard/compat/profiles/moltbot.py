@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pegboard.compat import wording as say
 from pegboard.compat.profiles.builders import flag, integer, optional, required, row, text
 from pegboard.compat.profiles.files_and_commands import command, read_write_edit
 from pegboard.core.profiles import ToolProfile
@@ -44,8 +45,9 @@ MOLTBOT: Final = (
         required("query", text("Search query")),
         optional("count", integer("Results (1-10)", minimum=1, maximum=10)),
         optional("country", text("Country code: US, DE, ALL")),
-        optional("search_lang", text("Language: en, de, fr")),
+        optional("search_lang", text("Language: en, de, fr"), "language"),
         optional("freshness", text("Time range: pd, pw, pm, py")),
+        render=say.on_success(say.web_json),
     ),
     row(
         "web_fetch",

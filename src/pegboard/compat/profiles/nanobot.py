@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pegboard.compat import wording as say
 from pegboard.compat.profiles.builders import integer, optional, required, row, text
 
 
@@ -83,6 +84,7 @@ NANOBOT: Final = (
             "extract_mode",
         ),
         optional("maxChars", integer("Maximum characters", minimum=100), "max_chars"),
+        render=say.on_success(say.web_json),
     ),
     row(
         "message",

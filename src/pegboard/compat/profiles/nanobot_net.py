@@ -78,6 +78,7 @@ NANOBOT_NET: Final = (
         "Fetch and extract main content from a URL.",
         required("url", text("URL to fetch")),
         optional("maxChars", integer("Maximum characters", default=50000), "max_chars"),
+        render=say.chain(say.on_success(say.net_page), say.net_failure),
     ),
     row(
         "message",

@@ -265,6 +265,21 @@ class Preview:
     error: ToolError | None = None
     detail: Decision | None = None
 
+    def __str__(self) -> str:
+        """Effects, decision and diffs, as the command line shows them."""
+        if self.error is not None:
+            return f"Error: {self.error}"
+        why = self.reason or self.rule
+        lines = [f"effects   {self._effects()}", f"decision  {self.decision}{f' ({why})' if why else ''}"]
+        return "\n".join((*lines, *(change.diff for change in self.changes if change.diff)))
+
+    def __repr__(self) -> str:
+        outcome = self.decision if self.error is None else f"error {self.error.code}"
+        return f"Preview({self._effects()}: {outcome})"
+
+    def _effects(self) -> str:
+        return ", ".join(map(repr, self.effects)) or "no effects"
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Parts:

@@ -53,26 +53,13 @@ async def dialects(subject: Subject) -> Outcome:
         json.dumps(spoken.render_tools(kit), allow_nan=False)
         message = AssistantMessage(content=(ToolCall("c1", subject.tool.name, dict(subject.sample)),))
         wire = json.loads(json.dumps(spoken.encode(message), allow_nan=False))
-        back = spoken.decode(_reply(name, wire), kit)
+        back = spoken.decode(wire, kit)
         found = [(c.name, json.dumps(_object(c.arguments), sort_keys=True)) for c in back]
         if found != [(subject.tool.name, wanted)]:
             lost.append(name)
     return (
         ("fail", f"the call changes in {', '.join(lost)}") if lost else ("pass", f"{len(DIALECTS)} dialects")
     )
-
-
-def _reply(name: str, wire: list[dict[str, Any]]) -> Any:
-    """The provider's reply that holds what was encoded."""
-    if name.startswith("openai-chat"):
-        return {"choices": [{"message": wire[0], "finish_reason": "tool_calls"}]}
-    if name.startswith("openai-responses"):
-        return {"output": wire, "status": "completed"}
-    if name == "anthropic":
-        return {**wire[0], "stop_reason": "tool_use"}
-    if name == "gemini":
-        return {"candidates": [{"content": wire[0], "finishReason": "STOP"}]}
-    return wire if name == "mcp" else wire[0]["content"]
 
 
 def _object(given: Any) -> Any:

@@ -1,0 +1,183 @@
+"""The two Nanobots' own tools by the names of their classes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from pegboard.compat.builtin import BuiltinTool, builtin_tool, restricted, searching
+from pegboard.compat.nanobot.registry import ToolRegistry
+from pegboard.compat.rules import compile_rules
+from pegboard.core.errors import ToolError
+from pegboard.core.toolkit import import_object
+
+
+class _Nanobot(BuiltinTool):
+    profile = "nanobot"
+
+
+class _FileTool(_Nanobot):
+    """Works in `allowed_dir`, where one is set, else in `workspace`."""
+
+    def __init__(
+        self, workspace: str | Path | None = None, allowed_dir: str | Path | None = None, **options: Any
+    ) -> None:
+        super().__init__(allowed_dir or workspace or Path.cwd(), **options)
+
+
+class ReadFileTool(_FileTool):
+    """`read_file`."""
+
+    tool = "read_file"
+
+
+class WriteFileTool(_FileTool):
+    """`write_file`."""
+
+    tool = "write_file"
+
+
+class EditFileTool(_FileTool):
+    """`edit_file`."""
+
+    tool = "edit_file"
+
+
+class ListDirTool(_FileTool):
+    """`list_dir`."""
+
+    tool = "list_dir"
+
+
+class GlobTool(_FileTool):
+    """`glob`."""
+
+    tool = "glob"
+
+
+class AskUserTool(_Nanobot):
+    """`ask_user`."""
+
+    tool = "ask_user"
+
+
+class ExecTool(_Nanobot):
+    """`exec`; what `deny_patterns` name and `allow_patterns` leave out is refused in every registry.
+
+    Args:
+        timeout: seconds for a command that says no other.
+        working_dir: where direct calls run; None = the current folder.
+        deny_patterns, allow_patterns: regular expressions; None and empty as in the document.
+        restrict_to_workspace: direct calls run in mode `workspace`; it is their default too.
+    """
+
+    tool = "exec"
+
+    def __init__(
+        self,
+        timeout: float = 60,
+        working_dir: str | Path | None = None,
+        deny_patterns: Sequence[str] | None = None,
+        allow_patterns: Sequence[str] | None = None,
+        restrict_to_workspace: bool = False,
+        **options: Any,
+    ) -> None:
+        given = {"deny_patterns": deny_patterns, "allow_patterns": allow_patterns}
+        compiled = compile_rules("nanobot", {k: v for k, v in given.items() if v is not None})
+        if restrict_to_workspace:
+            options.setdefault("mode", "workspace")
+        options.setdefault("policy", compiled.rules)
+        made = restricted(builtin_tool("exec"), compiled.rules)
+        super().__init__(working_dir or Path.cwd(), made=made, defaults={"timeout": timeout}, **options)
+
+
+class SandboxedExecTool(ExecTool):
+    """`exec` in the sandbox, as every command runs in mode `workspace`."""
+
+    def __init__(self, timeout: float = 30, working_dir: str | Path | None = None, **options: Any) -> None:
+        super().__init__(timeout, working_dir, restrict_to_workspace=True, **options)
+
+
+class WebSearchTool(_Nanobot):
+    """`web_search` with Brave.
+
+    Args:
+        api_key: None = `BRAVE_API_KEY`, read at each search.
+        max_results: results of a search that says no other number.
+    """
+
+    tool = "web_search"
+
+    def __init__(self, api_key: str | None = None, max_results: int = 5, **options: Any) -> None:
+        super().__init__(made=searching("brave", api_key), defaults={"count": max_results}, **options)
+
+
+class WebFetchTool(_Nanobot):
+    """`web_fetch`.
+
+    Args:
+        max_chars: characters of a page where a call says no other number.
+    """
+
+    tool = "web_fetch"
+
+    def __init__(self, max_chars: int = 50_000, **options: Any) -> None:
+        super().__init__(defaults={"max_chars": max_chars}, **options)
+
+
+class MCPManager:
+    """The MCP servers of a registry.
+
+    Args:
+        config: by server name, `{command, args, env}` or `{url, headers}`, with `tool_timeout` in seconds.
+        registry: where their tools are registered.
+
+    Attributes:
+        errors: why a server has no tools, by its name.
+    """
+
+    _NAMES: ClassVar[Mapping[str, str]] = {"tool_timeout": "timeout_s", "toolTimeout": "timeout_s"}
+
+    def __init__(self, config: Mapping[str, Any], registry: ToolRegistry) -> None:
+        make = import_object("pegboard.mcp:MCPServer")
+        known = ("command", "args", "env", "cwd", "url", "headers", "timeout_s", "transport")
+        self._servers: list[Any] = []
+        for name, server in config.items():
+            settings = cast("Mapping[str, Any]", server if isinstance(server, Mapping) else vars(server))
+            named = {self._NAMES.get(k, k): v for k, v in settings.items()}
+            self._servers.append(make(name, **{k: named[k] for k in known if named.get(k) is not None}))
+        self._registry = registry
+        self.errors: dict[str, ToolError] = {}
+
+    async def initialize(self) -> None:
+        """Start the servers, list their tools and register them; one that fails holds up no other."""
+        found = await import_object("pegboard.mcp.client:start_all")(self._servers)
+        for name, tools in found.items():
+            if isinstance(tools, ToolError):
+                self.errors[name] = tools
+                continue
+            for tool in tools:
+                self._registry.register(tool)
+
+    async def shutdown(self) -> None:
+        """End the servers."""
+        await asyncio.gather(*(server.aclose() for server in self._servers))
+
+
+async def connect_mcp_servers(
+    mcp_servers: Mapping[str, Any], registry: ToolRegistry, stack: Any = None
+) -> MCPManager:
+    """Start servers and register their tools.
+
+    Args:
+        mcp_servers: see `MCPManager`.
+        registry: where their tools are registered.
+        stack: an AsyncExitStack that ends the servers; None = call `shutdown` yourself.
+    """
+    manager = MCPManager(mcp_servers, registry)
+    if stack is not None:
+        stack.push_async_callback(manager.shutdown)
+    await manager.initialize()
+    return manager
