@@ -111,7 +111,7 @@ def test_ignored_files_are_found_when_asked_for(tmp_path: Path) -> None:
     assert paths(tmp_path, "**/*.txt", no_ignore=True) == {"build/a.txt", "b.txt"}
 
 
-def test_an_empty_answer_says_what_was_left_out(tmp_path: Path) -> None:
+def test_an_answer_says_what_was_left_out(tmp_path: Path) -> None:
     build(tmp_path, "build/a.txt", ".hid/a.txt")
     (tmp_path / ".gitignore").write_text("build\n")
 
@@ -119,9 +119,24 @@ def test_an_empty_answer_says_what_was_left_out(tmp_path: Path) -> None:
 
     assert found.entries == ()
     assert found.skipped == (
-        "1 hidden entry left out (.hid)",
-        "1 ignored entry left out (build)",
+        "1 hidden entry left out: hidden=true (.hid)",
+        "1 ignored entry left out: no_ignore=true (build)",
     )
+
+
+def test_an_answer_with_files_says_so_too_of_what_might_have_matched(tmp_path: Path) -> None:
+    build(tmp_path, "a.yml", ".github/workflows/ci.yml", ".hidden.yml", ".editorconfig", "b.tmp")
+    (tmp_path / ".gitignore").write_text("*.tmp\n")
+
+    deep, flat = glob_files(tmp_path, ".", "**/*.yml"), glob_files(tmp_path, ".", "*.yml")
+
+    assert [entry.path for entry in deep.entries] == ["a.yml"]
+    assert deep.skipped in (
+        ("2 hidden entries left out: hidden=true (.github, .hidden.yml)",),
+        ("2 hidden entries left out: hidden=true (.hidden.yml, .github)",),
+    )
+    # No file of another folder or ending could have been found.
+    assert flat.skipped == ("1 hidden entry left out: hidden=true (.hidden.yml)",)
 
 
 def test_denied_paths_are_not_listed(tmp_path: Path) -> None:

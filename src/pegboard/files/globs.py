@@ -398,6 +398,7 @@ def _find(root: Path, rel: str, options: _Options, pattern: str) -> DirectoryLis
         git=".git" in base.split("/") or any(".git" in _pieces(part) for part in parts),
         depth=MAX_DEPTH if "**" in rest or "{" in rest else len(parts),
         denied=options.leaves_out(where, base),
+        fits=lambda path: regex.fullmatch(path) is not None,
     )
     try:
         found, links = _matches(walk, regex, root, prefix)
@@ -410,9 +411,7 @@ def _find(root: Path, rel: str, options: _Options, pattern: str) -> DirectoryLis
         DirectoryEntry(path=shown + path, kind="file", size=size, mtime_ns=-when)
         for when, path, size in newest
     )
-    skipped = walk.skipped.sentences() + links.sentences()
-    if not entries:
-        skipped += walk.left_out.sentences()
+    skipped = walk.skipped.sentences() + links.sentences() + walk.left_out.sentences()
     return DirectoryListing(entries=entries, truncated=len(found) > limit, skipped=skipped)
 
 

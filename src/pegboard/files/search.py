@@ -464,9 +464,10 @@ class _Search:
             total = min(len(flat), self.needed)
             matches = tuple(self.lines(flat[start:stop]))
         skipped = found.skipped.sentences()
-        if not total and self.file is None:
-            # What an empty answer did not look into, from the first entries of the folder.
+        if self.file is None:
+            # What was not looked into, from the first entries of the folder.
             walk = _walk(self.folder, query.hidden, query.no_ignore, self.denied_here())
+            walk.fits = self.accept
             for _ in islice(walk, _ACCOUNT_ENTRIES):
                 pass
             skipped += walk.left_out.sentences()

@@ -290,6 +290,8 @@ class TreeWalk:
         folders_first: in path order, with a folder's subfolders before its files.
         closed: names of folders that are given but not entered.
         skipped: gathers what could not be read.
+        left_out: gathers hidden and ignored entries, of files only those that `fits` takes.
+        fits: told a file's path (below the top): whether the caller looks for it; None = every file.
     """
 
     top: int
@@ -304,6 +306,7 @@ class TreeWalk:
     closed: frozenset[str] = frozenset()
     skipped: Skipped = field(default_factory=Skipped)
     left_out: Skipped = field(default_factory=Skipped)
+    fits: Callable[[str], bool] | None = None
 
     def __iter__(self) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
         """`(folder descriptor, folder's path with a trailing / or empty, entry)`, links included.
@@ -318,7 +321,9 @@ class TreeWalk:
         for entry in self._entries(fd, prefix):
             name = entry.name
             is_dir = entry.is_dir(follow_symlinks=False)
-            if not self._wanted(name, is_dir, prefix, scope):
+            # What could not have been found in any case is not missed.
+            counts = level < self.depth if is_dir else self.fits is None or self.fits(prefix + name)
+            if not self._wanted(name, is_dir, prefix, scope, counts=counts):
                 continue
             if not is_dir:
                 yield fd, prefix, entry
@@ -354,16 +359,17 @@ class TreeWalk:
             entries.sort(key=lambda e: os.fsencode(e.name))
         return entries
 
-    def _wanted(self, name: str, is_dir: bool, prefix: str, scope: Scope | None) -> bool:
+    def _wanted(self, name: str, is_dir: bool, prefix: str, scope: Scope | None, *, counts: bool) -> bool:
         if name[0] == ".":
             if name == ".git" and not self.git:
                 return False
             if not self.hidden:
-                if name not in _IGNORE_NAMES:
-                    self.left_out.add("hidden entry", "left out", prefix + name)
+                if name not in _IGNORE_NAMES and counts:
+                    self.left_out.add("hidden entry", "left out: hidden=true", prefix + name)
                 return False
         if scope is not None and scope.ignored(name, is_dir):
-            self.left_out.add("ignored entry", "left out", prefix + name)
+            if counts:
+                self.left_out.add("ignored entry", "left out: no_ignore=true", prefix + name)
             return False
         return self.denied is None or not self.denied(prefix + name)
 

@@ -100,7 +100,7 @@ async def grep(
     """Search file contents with a regular expression; gives `path:line:text`.
 
     `a|b` finds either, `\\(` a literal bracket; set fixed_strings for plain text. What git ignores,
-    hidden and binary files are left out; the answer says so where it found nothing.
+    hidden and binary files are left out; the answer says so.
 
     Args:
         pattern: Regular expression, matched within each line.
