@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the Debian packages that the tests and the sandbox use, where we may (root and apt); else say what is missing.
 set -u
-wanted="bubblewrap:bwrap ripgrep:rg git:git tmux:tmux openssl:openssl curl:curl util-linux:nsenter chromium:chromium"
+wanted="bubblewrap:bwrap ripgrep:rg git:git tmux:tmux openssl:openssl curl:curl util-linux:nsenter chromium:chromium espeak-ng:espeak-ng"
 missing=""
 for pair in $wanted; do
   command -v "${pair#*:}" >/dev/null 2>&1 || missing="$missing ${pair%%:*}"

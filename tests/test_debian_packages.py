@@ -37,7 +37,7 @@ def test_a_group_that_a_statoverride_names_and_nobody_has_is_made_before_the_ins
     )  # fmt: skip
 
     assert said.splitlines() == [
-        "installing Debian packages: bubblewrap ripgrep git tmux openssl curl util-linux chromium",
+        "installing Debian packages: bubblewrap ripgrep git tmux openssl curl util-linux chromium espeak-ng",
         "groupadd --system ssl-cert",
     ]
 
@@ -45,14 +45,25 @@ def test_a_group_that_a_statoverride_names_and_nobody_has_is_made_before_the_ins
 def test_an_installation_that_fails_says_why_and_what_is_missing(tmp_path: Path) -> None:
     said = run(
         tmp_path, id="echo 0", dpkg_statoverride="", getent="", groupadd="", git="", tmux="", curl="",
-        openssl="", nsenter="", rg="", chromium="", apt_get="echo E: no space; exit 100",
+        openssl="", nsenter="", rg="", chromium="", espeak_ng="", apt_get="echo E: no space; exit 100",
     )  # fmt: skip
 
     assert "E: no space\nmissing: bubblewrap\n" in said
 
 
 def test_who_is_not_root_is_told_what_to_install(tmp_path: Path) -> None:
-    said = run(tmp_path, id="echo 1000", git="", tmux="", curl="", openssl="", nsenter="", rg="", chromium="")
+    said = run(
+        tmp_path,
+        id="echo 1000",
+        git="",
+        tmux="",
+        curl="",
+        openssl="",
+        nsenter="",
+        rg="",
+        chromium="",
+        espeak_ng="",
+    )
 
     assert "missing: bubblewrap" in said
     assert "apt-get install bubblewrap" in said

@@ -306,10 +306,10 @@ async def test_a_further_folder_that_is_missing_costs_only_itself(folder: Path, 
             result = await executor.call("read_file", {"path": str(own_home / "more" / "c.txt")})
 
         assert "there" in str(result)
-        assert [line.partition(" ")[2] for line in app.config.ignored] == [
-            "/no/such is not a folder that can be opened",
-            "/nor/this is not a folder that can be opened",
-        ]
+        assert app.config.ignored == (
+            f"{config}/pegboard.toml: allowed_dirs: /no/such is not a folder that can be opened",
+            f"{config}/pegboard.toml: read_only_dirs: /nor/this is not a folder that can be opened",
+        )
 
 
 @owes("G-05")

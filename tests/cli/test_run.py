@@ -41,8 +41,8 @@ def test_a_run_tells_each_call_with_effects_and_decision(pegboard: Run, script: 
     done = pegboard("run", "what?", "--model", script, "--policy", "../ask.toml")
 
     assert done.status == 0
-    assert "▸ read_file  read a.txt  [allow]" in done.out
-    assert "▸ delete_file  delete a.txt  [deny]" in done.out
+    assert "▸ read_file  read a.txt  [allow]" in done.err
+    assert "▸ delete_file  delete a.txt  [deny]" in done.err
     assert "hello." in done.out
     assert "\x1b" not in done.out + done.err
     assert "model: scripted:" in done.err
@@ -94,7 +94,7 @@ def test_a_suspended_run_says_where_it_waits(pegboard: Run, script: str) -> None
         (["x", "--model", "openai:m"], 1, "OPENAI_API_KEY"),
         (["x", "--model", "local", "--on-ask", "maybe"], 2, "--on-ask must be deny or suspend"),
         (["x", "--model", "local", "--turns", "0"], 2, "--turns"),
-        ([], 2, "Missing argument"),
+        ([], 2, "the task is empty"),
     ],
 )
 def test_a_run_that_cannot_start_says_what_to_do(
@@ -311,12 +311,13 @@ def test_a_person_sees_a_diff_once_and_a_waiting_call_with_what_it_waits_for(
     done = pegboard("run", "go", "--model", f"scripted:{turns}", "--on-ask", "suspend")
 
     assert done.status == 4
-    assert done.out.count("+x = 2") == 1
-    head, waits = done.out.splitlines()[-2:]
+    assert done.err.count("+x = 2") == 1
+    head = next(line for line in done.err.splitlines() if line.startswith("▸ exec"))
+    waits = next(line for line in done.err.splitlines() if line.startswith("  the call waits"))
     assert head == "▸ exec  connect git remote, exec git push origin main  [ask]"
     assert waits.startswith("  the call waits for approval ap_")
     assert waits.endswith(". It continues once it is answered.")
-    assert "failed" not in done.out
+    assert "failed" not in done.err
 
 
 def test_a_call_that_could_not_be_planned_is_not_told_as_denied(pegboard: Run, workspace: Path) -> None:

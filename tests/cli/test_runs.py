@@ -142,7 +142,7 @@ def test_a_refusal_given_later_is_told_to_the_model_with_its_reason(shell: Shell
     shell.run(lambda: approvals("deny", key, "not on Fridays", options=shell.options))
     status, rows = shell.resume(run_id)
 
-    assert status == 0
+    assert status == 3
     assert not (shell.work / "a.txt").exists()
     result = next(r["result"] for r in rows if r["type"] == "call.finished")
     assert "not on Fridays" in result["content"][0]["text"]

@@ -308,3 +308,14 @@ def test_no_run_is_meant_by_an_empty_id(pegboard: Run, workspace: Path) -> None:
 
 def test_a_purge_names_its_own_option(pegboard: Run) -> None:
     assert "--older 'x': write a number" in pegboard("store", "purge", "--older", "x").err
+
+
+def test_doctor_names_a_folder_of_the_settings_that_is_missing(pegboard: Run, home: Path) -> None:
+    settings = home / ".config" / "pegboard"
+    settings.mkdir(parents=True)
+    (settings / "pegboard.toml").write_text('read_only_dirs = ["~/reference"]')
+
+    done = pegboard("doctor")
+
+    assert f"read_only_dirs: {home}/reference is not a folder that can be opened" in done.out
+    assert pegboard("call", "list_dir", "path=.").status == 0

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pegboard import Executor, builtin
+from pegboard import AllowOnce, Executor, builtin
 from pegboard.compat import artifactflow, moltbot, nanobot, nanobot_net
 from pegboard.core.tool import Tool
 from pegboard.documents.child import DocumentReader
@@ -226,7 +226,7 @@ async def test_a_pattern_of_exec_tool_holds_in_every_registry(tmp_path: Path) ->
 async def test_001s_manager_starts_servers_and_registers_what_they_list_and_a_dead_one_holds_up_none(
     tmp_path: Path,
 ) -> None:
-    registry = nanobot.ToolRegistry(workspace=tmp_path, mode="full")
+    registry = nanobot.ToolRegistry(workspace=tmp_path, approver=AllowOnce())
     notes = {
         "command": sys.executable,
         "args": [PEER, json.dumps({"tools": [tool("find")]})],

@@ -40,8 +40,8 @@ WHOLE = {
     "rules": ["deny write:x", {"ask": "read:y", "tool": "t"}],
     "instructions": "be brief",
     "tools": ["grep"],
-    "allowed_dirs": ["/a"],
-    "read_only_dirs": ["/b"],
+    "allowed_dirs": ["/usr"],
+    "read_only_dirs": ["/etc"],
     "sandbox": "none",
     "require_sandbox": True,
     "hosts": ["example.com"],
@@ -56,8 +56,8 @@ model = "local"
 rules = ["deny write:x", {ask = "read:y", tool = "t"}]
 instructions = "be brief"
 Tools = ["grep"]
-allowed-dirs = ["/a"]
-readOnlyDirs = ["/b"]
+allowed-dirs = ["/usr"]
+readOnlyDirs = ["/etc"]
 sandbox = "none"
 require_sandbox = true
 hosts = ["example.com"]
@@ -99,7 +99,7 @@ def test_every_format_says_the_same(paths: Paths, name: str, text: str) -> None:
         "ask read:y tool=t",
         "allow connect:example.com tool=exec",
     ]
-    assert (config.allowed_dirs, config.read_only_dirs, config.sandbox) == (("/a",), ("/b",), "none")
+    assert (config.allowed_dirs, config.read_only_dirs, config.sandbox) == (("/usr",), ("/etc",), "none")
     assert config.require_sandbox
     assert (config.path_prepend, config.exec_timeout_s) == (("/bin",), 5.0)
     assert config.limits == Limits(turns=3, tokens=100, money=0.5, wall_s=9)
@@ -125,7 +125,7 @@ def test_without_files_everything_has_its_default(paths: Paths, tmp_path: Path) 
         ("pegboard.toml", "hosts = [1]", "key hosts[] must be str"),
         ("pegboard.toml", "require_sandbox = 'yes'", "must be bool, not str ('yes')"),
         ("pegboard.toml", "exec_timeout_s = true", "must be int or float"),
-        ("pegboard.toml", "[limits]\nturn = 1", "unknown key limits.turn; known: calls"),
+        ("pegboard.toml", "[limits]\nturn = 1", "unknown key limits.turn; did you mean 'turns'?"),
         ("pegboard.toml", "[limits]\nturns = 0", "limits.turns must be a number above 0"),
         ("pegboard.toml", "[limits]\nturns = true", "limits.turns must be a number above 0"),
         ("pegboard.json", "[1]", "expected a table of keys, got list"),
@@ -345,3 +345,56 @@ def test_every_setting_is_used_somewhere() -> None:
                         pass
 
     assert [field.name for field in fields(Config) if field.name not in used] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "column"),
+    [
+        ("pegboard.toml", "mode = workspace\n", "mode = workspace", 8),
+        ("pegboard.toml", '# mine\nmode = "ask"\nrules = ["deny read:x"', 'rules = ["deny read:x"', 23),
+        ("pegboard.toml", 'model = "local\nmode = "ask"', 'model = "local', 15),
+        ("pegboard.json", '{"mode": "ask",\n\t"model" "local"}', '\t"model" "local"}', 10),
+        ("pegboard.yaml", "mode: ask\nmodel: [local", "model: [local", 14),
+    ],
+)
+def test_a_syntax_error_shows_its_line_with_a_mark_below_the_place(
+    paths: Paths, name: str, text: str, line: str, column: int
+) -> None:
+    mine(paths, text, name)
+
+    with pytest.raises(ConfigError) as caught:
+        load_config(paths, None, environment={})
+
+    *_, shown, mark = str(caught.value).splitlines()
+    assert shown == f"  {line}"
+    assert mark.expandtabs(1) == " " * (2 + column - 1) + "^"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("modle", "model"), ("moedl", "model"), ("modl", "model"), ("moddel", "model"), ("mdoe", "mode"),
+     ("modde", "mode"), ("limts", "limits"), ("exec_timeuot_s", "exec_timeout_s"), ("hots", "hosts"),
+     ("ruels", "rules"), ("tolos", "tools"), ("tiant", "taint")],
+)  # fmt: skip
+def test_a_slip_in_a_key_is_answered_with_the_key_that_was_meant(
+    paths: Paths, written: str, meant: str
+) -> None:
+    mine(paths, f"{written} = 1", "pegboard.toml")
+
+    with pytest.raises(ConfigError, match=f"unknown key '{written}'; did you mean '{meant}'"):
+        load_config(paths, None, environment={})
+
+
+@pytest.mark.parametrize("key", ["allowed_dirs", "read_only_dirs", "path_prepend"])
+def test_the_home_folder_and_the_settings_own_folder_are_read_in_paths(
+    paths: Paths, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(paths.home))
+    file = mine(paths, f'{key} = ["~/reference", "beside"]', "pegboard.toml")
+    folders = (paths.home / "reference", file.parent / "beside")
+    for folder in folders:
+        folder.mkdir(parents=True)
+
+    config = load_config(paths, None, environment={})
+
+    assert getattr(config, key) == tuple(map(str, folders))

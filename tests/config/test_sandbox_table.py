@@ -60,7 +60,7 @@ def test_a_backends_name_alone_is_enough(tmp_path: Path) -> None:
         ("backend = 'jail'", "sandbox.backend 'jail' is none of auto, bubblewrap"),
         ("image = '--privileged'", "sandbox.image must be a name"),
         ("require = 'yes'", "sandbox.require must be true or false"),
-        ("memory = '1GiB'", "unknown key sandbox.memory; known: backend, require"),
+        ("memory = '1GiB'", "unknown key sandbox.memory; did you mean 'memory_bytes'?"),
     ],
 )
 def test_a_wrong_value_names_file_and_key(tmp_path: Path, line: str, said: str) -> None:

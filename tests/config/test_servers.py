@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pegboard.config.load import load_config
 from pegboard.config.paths import Paths
 from pegboard.config.servers import load_servers
 from pegboard.config.trust import Trust
@@ -93,8 +94,7 @@ def test_a_bad_file_of_variables_is_named(text: str | None, words: str, tmp_path
     if text is not None:
         (tmp_path / ".env").write_text(text)
 
-    with pytest.raises(ConfigError, match=words):
-        load_servers(paths, folder, environment={})
+    assert words in load_servers(paths, folder, environment={}).named("s").fault
 
 
 @owes("D-41")
@@ -124,7 +124,7 @@ def test_one_bad_server_in_another_programs_file_costs_only_itself(tmp_path: Pat
         ("good", False), ("no_table", True), ("bad", True), ("odd", True),
     ]  # fmt: skip
     assert "unknown key 'someday'" in found.named("good").notes[0]
-    assert "'no table' must be a table" in found.named("no_table").fault
+    assert "'no_table' must be a table" in found.named("no_table").fault
     assert "pigeon" in found.named("odd").fault
     with pytest.raises(Unavailable, match="pigeon"):
         asyncio.run(MCPServer(config=found.named("odd")).tools())
@@ -133,8 +133,7 @@ def test_one_bad_server_in_another_programs_file_costs_only_itself(tmp_path: Pat
 def test_our_own_settings_refuse_what_another_programs_file_may_hold(tmp_path: Path, paths: Paths) -> None:
     paths.config.mkdir()
     (paths.config / "pegboard.json").write_text('{"mcpServers": {"s": {"command": "x", "someday": true}}}')
-    with pytest.raises(ConfigError, match="unknown key 'someday'"):
-        load_servers(paths, None, environment={})
+    assert "unknown key 'someday'" in load_servers(paths, None, environment={}).named("s").fault
 
     folder = project(tmp_path, paths, ".vscode/mcp.json", {})
     file = folder / ".vscode" / "mcp.json"
@@ -144,3 +143,57 @@ def test_our_own_settings_refuse_what_another_programs_file_may_hold(tmp_path: P
         load_servers(paths, folder, environment={})
     file.write_text('{"servers": {"s": {"command": "x"},}, // as editors write it\n}')
     assert load_servers(paths, folder, environment={}).ignored
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"command": "x", "envFile": "none.env"}, "none.env: No such file"),
+        ({"command": "x", "env": {"K": "${MISSING}"}}, "needs the environment variable MISSING"),
+        ({"url": "https://h/mcp", "transport": "pigeon"}, "'pigeon' is none of stdio"),
+        ({"command": ["x"]}, "expected text"),
+        ({"command": "x", "cwd": "~nobody-has-this-name/x"}, "no home folder"),
+        ({"command": "x", "timeout": -1}, "seconds above 0"),
+        (5, "must be a table"),
+    ],
+)
+@pytest.mark.parametrize("name", ["pegboard.json", "mcp.json"])
+def test_a_server_that_cannot_be_used_is_listed_with_its_fault_and_the_others_work(
+    name: str, row: object, words: str, paths: Paths
+) -> None:
+    paths.config.mkdir()
+    (paths.config / name).write_text(json.dumps({"mcpServers": {"bad": row, "ok": {"command": "x"}}}))
+
+    found = load_servers(paths, None, environment={})
+
+    assert words in found.named("bad").fault
+    assert found.named("ok").fault == ""
+    # The file's other settings are read as well.
+    load_config(paths, None, environment={})
+
+
+def test_a_name_of_another_program_is_fitted_and_works(tmp_path: Path, paths: Paths) -> None:
+    rows = {"Google_Sheets": {"command": "a"}, "Google Sheets": {"command": "b"}, "größe": {"command": "c"}}
+    folder = project(tmp_path, paths, ".mcp.json", {"mcpServers": rows})
+
+    found = load_servers(paths, folder, environment={})
+
+    assert [(s.name, s.command, s.fault) for s in found.servers] == [
+        ("Google_Sheets", "a", ""), ("Google_Sheets-2", "b", ""), ("gr__e", "c", ""),
+    ]  # fmt: skip
+    assert "'Google Sheets' is called 'Google_Sheets-2' here" in found.named("Google_Sheets-2").notes[0]
+
+
+def test_the_home_folder_is_read_in_every_path_of_a_server(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(paths.home))
+    paths.config.mkdir()
+    (paths.home / "keys.env").write_text("A=1\n")
+    row = {"command": "~/bin/server", "cwd": "~/data", "envFile": "~/keys.env"}
+    (paths.config / "mcp.json").write_text(json.dumps({"mcpServers": {"s": row}}))
+
+    found = load_servers(paths, None, environment={}).named("s")
+
+    assert (found.command, found.cwd) == (f"{paths.home}/bin/server", f"{paths.home}/data")
+    assert found.env == {"A": "1"}

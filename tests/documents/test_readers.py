@@ -22,6 +22,8 @@ from docx.oxml.ns import qn
 from PIL import Image as Pillow
 from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
+from pypdf._encryption import AlgV5
+from pypdf.generic import ByteStringObject, NameObject
 
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailable, Unsupported
 from pegboard.documents import child, worker
@@ -146,6 +148,25 @@ async def test_a_pdf_with_a_password_is_refused_as_encrypted(reader: DocumentRea
 
 async def test_a_pdf_that_only_forbids_changes_is_read(reader: DocumentReader) -> None:
     assert "locked words" in (await reader.read("pdf", encrypted(""))).text
+
+
+async def test_a_pdf_with_an_empty_owner_password_is_read(reader: DocumentReader) -> None:
+    """ISO 32000-2 7.6.4.4.10: the empty password is tried as the owner's too; PDFium does not."""
+    writer = pypdf.PdfWriter(io.BytesIO(pdf(["locked words"])))
+    writer.encrypt("user", "owner", algorithm="AES-256")
+    scheme: Any = writer._encryption
+    entry: Any = writer._encrypt_entry
+    # pypdf takes an empty owner password for none.
+    values = AlgV5.generate_values(6, b"user", b"", scheme._key, scheme.P, scheme.EncryptMetadata)
+    for name, value in values.items():
+        entry[NameObject(name)] = ByteStringObject(value)
+    out = io.BytesIO()
+    writer.write(out)
+
+    found = await reader.read("pdf", out.getvalue())
+
+    assert "locked words" in found.text
+    assert "empty owner password" in found.note
 
 
 class TestWithoutPdfium:

@@ -544,3 +544,45 @@ def test_a_huge_document_becomes_tools_in_time() -> None:
 
     assert len(kit) == 2000
     assert time.process_time() - began < 20
+
+
+def operations(*ids: str) -> dict[str, Any]:
+    paths = {f"/p{n}": {"get": {"operationId": id}} for n, id in enumerate(ids)}
+    return {"openapi": "3.1.0", "servers": [{"url": "http://h"}], "paths": paths}
+
+
+def test_names_that_become_the_same_are_told_apart_and_noted() -> None:
+    long = "x" * 70
+    notes: list[str] = []
+
+    kit = openapi_tools(
+        operations("get.pet", "get_pet", "other", "get-pet", long + "a", long + "b"), notes=notes.append
+    )
+
+    assert kit.names == ("get_pet", "get_pet_2", "other", "get_pet_3", "x" * 64, "x" * 62 + "_2")
+    assert notes[0] == "GET /p1 is called get_pet_2, since another operation is called get_pet"
+    assert len(notes) == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"parameters": [{"$ref": "#/components/parameters/none"}]},
+        {"parameters": [{"name": "a", "in": "query", "schema": {"$ref": "http://127.0.0.1:9/s.json"}}]},
+        {"parameters": [{"name": "a", "in": "query", "schema": {"type": "pigeon"}}]},
+        {"parameters": [5]},
+        {"requestBody": {"content": {"application/json": 5}}},
+        {"servers": [{"url": "ftp://h"}]},
+        {"servers": 5},
+    ],
+    ids=str,
+)
+def test_one_operation_that_cannot_be_read_never_loses_the_others(bad: dict[str, Any]) -> None:
+    document = operations("first", "bad", "last")
+    document["paths"]["/p1"]["get"].update(bad)
+    notes: list[str] = []
+
+    kit = openapi_tools(document, notes=notes.append).check()
+
+    assert {"first", "last"} <= set(kit.names)
+    assert ("bad" in kit.names) != any(note.startswith("GET /p1 is left out: ") for note in notes)

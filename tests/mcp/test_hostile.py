@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import re
+import struct
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pegboard import Agent, AllowOnce, Executor
+import pegboard
+from pegboard import PURE, Agent, AllowOnce, Executor
 from pegboard.core.content import Image, Text
 from pegboard.core.effects import Effect
 from pegboard.core.errors import Interrupted, TimedOut, ToolError, Unavailable
+from pegboard.core.events import CallFinished
+from pegboard.core.result import ToolResult
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.pins import Pins
+from pegboard.mcp.tools import tool_result
 from pegboard.models.scripted import ModelRequest, ScriptedModel
 from tests.ledger import DATA, owes
 from tests.mcp.conftest import tool
@@ -354,6 +361,20 @@ async def test_paged_lists_are_read_whole_and_endless_ones_stop_with_a_warning(p
     assert any("repeats a cursor" in w for w in endless.warnings)
 
 
+async def test_a_tool_that_is_announced_during_a_run_is_there_at_the_next_request(peer: Make) -> None:
+    server = peer(tools=[tool("a")], then=[tool("a"), tool("b")], behave={"a": "change", "b": "say hello"})
+    turns = [{"calls": [{"name": "mcp_s_a"}]}, {"calls": [{"name": "mcp_s_b"}]}, {"text": "done"}]
+    model = ScriptedModel(turns)
+
+    answer = await Agent(model=model, tools=[server], approver=AllowOnce()).run("go")
+
+    assert [sorted(r.tools.names) for r in model.requests] == [["mcp_s_a"], *[["mcp_s_a", "mcp_s_b"]] * 2]
+    results = [e.result for e in answer.events if isinstance(e, CallFinished)]
+    assert [r.ok for r in results] == [True, True], [str(r) for r in results]
+    # The messages before the change are still there.
+    assert [len(r.messages) for r in model.requests] == [1, 3, 5]
+
+
 @owes("mcp-19", "K-79")
 @pytest.mark.slow
 async def test_a_changed_list_is_taken_in_without_a_restart(peer: Make) -> None:
@@ -582,3 +603,51 @@ def _marked_processes(word: str) -> list[str]:
             if "peer.py" in line and word in line:
                 found.append(name)
     return found
+
+
+def picture(width: int, height: int) -> bytes:
+    """The head of a PNG (ISO 15948 §11.2.2) of that size."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [((50_000, 50_000), False), ((10_000, 10_000), True), ((1, 1), True)]
+)
+@pytest.mark.parametrize("where", ["image", "resource", "own"])
+async def test_a_picture_of_too_many_pixels_is_refused_in_words_and_the_call_counts_as_run(
+    size: tuple[int, int], shown: bool, where: str
+) -> None:
+    data = picture(*size)
+    encoded = base64.b64encode(data).decode()
+    content: dict[str, Any] = {"type": "image", "data": encoded, "mimeType": "image/png"}
+    if where == "resource":
+        resource = {"uri": "file:///a.png", "mimeType": "image/png", "blob": encoded}
+        content = {"type": "resource", "resource": resource}
+
+    @pegboard.tool(effects=PURE)
+    def draw() -> ToolResult:
+        """A picture."""
+        if where == "own":
+            return ToolResult(content=(Image(data=data, mime_type="image/png"),))
+        return tool_result({"content": [content]}, server="s", tool="t")
+
+    async with Executor([draw]) as door:
+        result = await door.call("draw")
+
+    assert result.ok
+    assert [isinstance(block, Image) for block in result.content if block.to_dict()["type"] == "image"] == [
+        True
+    ] * shown
+    assert ("50000 x 50000 pixels, over 100000000; it is not shown" in result.text) is not shown
+
+
+async def test_what_a_server_prints_among_its_messages_is_a_warning_with_the_first_line(peer: Make) -> None:
+    server = peer(
+        tools=[tool("a")], behave={"a": "garbage 2"}, lines={"start": ["INFO starting", "INFO two"]}
+    )
+
+    await server.tools()
+
+    assert [w for w in server.warnings if "'INFO starting'" in w and "standard output" in w]
+    await server.aclose()

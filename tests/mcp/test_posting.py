@@ -647,3 +647,5 @@ async def test_an_answer_that_is_packed_wrongly_is_unreadable_and_not_lost() -> 
         result = await door.call("mcp_s_t", {})
 
     assert result.error.code == "result_unreadable" and "has run" in result.error.message
+    # Another approach would do again what the call has done.
+    assert result.text.endswith("Do not repeat it blindly: find out first what it did.")

@@ -302,6 +302,56 @@ async def test_null_where_a_word_of_a_schema_is_empty_means_that_it_is_absent(sc
     assert result.ok, result.text
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": None, "properties": {"q": {"type": "string"}}},
+        {"type": "null", "properties": {"q": {"type": "string"}}},
+        {"type": [], "properties": {"q": {"type": "string"}}},
+        {"properties": {"q": {"type": "string"}}, "required": ["q"]},
+        {"type": "object", "properties": {"q": {"type": "str"}}, "required": "q"},
+        {"type": "OBJECT", "properties": {"q": {"type": "STRING"}}, "required": {}},
+        {"type": "dict", "properties": {"q": {"type": "string", "enum": [], "anyOf": []}}},
+        {"type": "object", "properties": {"q": "string"}, "$defs": []},
+        {"type": "object", "properties": {"q": {"type": "string", "description": ["what", "to find"]}}},
+        {"type": "object", "properties": {"q": {"type": "string"}, "r": []}, "allOf": []},
+    ],
+    ids=str,
+)
+async def test_a_schema_with_a_slip_is_read_as_it_is_meant_and_pinned_as_it_is(schema: Any) -> None:
+    found = build_catalogue("s", tools=[{"name": "t", "inputSchema": schema}])
+    server = MCPServer("s", command="true")
+    server._catalogue = found
+
+    async def call(method: str, params: Any, **_: Any) -> Any:
+        return {"content": [{"type": "text", "text": json.dumps(params["arguments"])}]}
+
+    server.call = call  # type: ignore[method-assign]
+    tool = tool_of(server, found.offers[0])
+    async with Executor([tool], approver=AllowOnce()) as door:
+        result = await door.call("mcp_s_t", {"q": "x"})
+        wrong = await door.call("mcp_s_t", {"q": {"not": "a text"}})
+
+    assert tool.schema["type"] == "object"
+    assert (result.ok, wrong.ok) == (True, False), (result.text, wrong.text)
+    assert found.offers[0].definition.schema == schema
+
+
+@pytest.mark.parametrize("schema", [None, [], {}, {"type": "object", "properties": []}], ids=str)
+def test_a_tool_without_arguments_is_taken_however_its_schema_says_so(schema: Any) -> None:
+    found = build_catalogue("s", tools=[{"name": "t", "inputSchema": schema}])
+
+    assert [o.original for o in found.offers] == ["t"] and not found.warnings
+
+
+@pytest.mark.parametrize("schema", [{"type": "array"}, {"type": "string", "properties": {}}, 5], ids=str)
+def test_a_tool_that_no_call_fits_is_refused_by_name_and_the_others_stay(schema: Any) -> None:
+    found = build_catalogue("s", tools=[{"name": "bad", "inputSchema": schema}, {"name": "ok"}])
+
+    assert [o.original for o in found.offers] == ["ok"]
+    assert "'bad' is refused" in found.warnings[0]
+
+
 # -- content ----------------------------------------------------------------------------------
 
 _B64 = base64.b64encode(PIXEL).decode()

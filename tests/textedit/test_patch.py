@@ -899,3 +899,43 @@ def test_a_last_line_without_ending_stays_so_whatever_the_counts_say(count: str)
     patch = f"--- a/f\n+++ b/f\n@@ -{count} +{count} @@\n gamma\n delta\n-end\n+END\n\\ No newline at end of file\n\n"
 
     assert texts(apply({"f": LOST}, patch))["f"] == LOST.replace("end\n", "END")
+
+
+_MADE_AND_REMOVED = (
+    "diff -ruN {a}/gone.txt {b}/gone.txt\n"
+    "--- {a}/gone.txt\t2026-01-02 03:04:05.000000000 +0100\n"
+    "+++ {b}/gone.txt\t{epoch}\n"
+    "@@ -1 +0,0 @@\n-x\n"
+    "diff -ruN {a}/new.txt {b}/new.txt\n"
+    "--- {a}/new.txt\t{epoch}\n"
+    "+++ {b}/new.txt\t2026-01-02 03:04:05.000000000 +0100\n"
+    "@@ -0,0 +1,2 @@\n+one\n+two\n"
+)
+
+
+@pytest.mark.parametrize(("a", "b"), [("a", "b"), ("old", "new"), ("p-1.0", "p-1.1")])
+@pytest.mark.parametrize(
+    "epoch", ["1970-01-01 00:00:00.000000000 +0000", "1969-12-31 19:00:00.000000000 -0500", ""]
+)
+def test_a_plain_diff_makes_and_removes_files_under_either_name(a: str, b: str, epoch: str) -> None:
+    patch = _MADE_AND_REMOVED.format(a=a, b=b, epoch=epoch)
+    done = patched({"gone.txt": b"x\n"}, patch)
+
+    assert result({"gone.txt": b"x\n"}, done) == {"new.txt": b"one\ntwo\n"}
+    assert [line[0] for line in done.summary] == ["D", "A"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "diff --git a/f b/f\n--- a/f\n+++ b/f\n",  # git would say `deleted file mode`
+        "--- a/f\t2026-01-02 03:04:05 +0000\n+++ b/f\t2026-01-02 03:05:00 +0000\n",
+    ],
+)
+def test_an_emptied_file_stays(header: str) -> None:
+    assert apply({"f": "x\n"}, header + "@@ -1 +0,0 @@\n-x\n") == {"f": b""}
+
+
+def test_a_diff_without_context_still_works_at_the_top_of_a_file() -> None:
+    assert apply({"f": "x\n"}, "--- f\n+++ f\n@@ -0,0 +1 @@\n+new\n") == {"f": b"new\nx\n"}
+    assert apply({"f": "x\ny\n"}, "--- f\n+++ f\n@@ -1 +0,0 @@\n-x\n") == {"f": b"y\n"}

@@ -435,3 +435,61 @@ async def test_a_change_that_changes_nothing_is_not_called_a_success(
     result = await call(MemoryFiles({"f": "old\n"}), name, arguments)
 
     assert str(result) == said
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"\xef\xbb\xbfa\r\nb\r\n", "a\nB\n", b"\xef\xbb\xbfa\r\nB\r\n"),
+        ("a\r\nb\r\n".encode("utf-16"), "a\nB\n", "a\r\nB\r\n".encode("utf-16")),
+        (b"a\rb\r", "a\nB\n", b"a\rB\r"),
+        (b"a\nb\n", "a\nB\n", b"a\nB\n"),
+    ],
+)
+@pytest.mark.parametrize("tool", ["write_file", "apply_patch"])
+async def test_a_file_that_is_replaced_keeps_its_encoding_mark_and_line_ends(
+    tool: str, before: bytes, content: str, after: bytes
+) -> None:
+    files = MemoryFiles({"f": before})
+    arguments = {"path": "f", "content": content}
+    if tool == "apply_patch":
+        lines = "".join(f"+{line}\n" for line in content.splitlines())
+        arguments = {"patch": f"*** Begin Patch\n*** Add File: f\n{lines}*** End Patch\n", "overwrite": True}
+
+    result = await call(files, tool, arguments)
+
+    assert result.ok
+    assert await files.read_bytes("f") == after
+    assert "Note" not in result.text
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after", "note"),
+    [
+        (
+            "é, ü\r\n".encode("cp1252"),
+            "é, ö\n",
+            "é, ö\r\n".encode("cp1252"),
+            "stays in cp1252, which is a guess",
+        ),
+        ("é, ü\n".encode("cp1252"), "\u2192\n", "\u2192\n".encode(), "it is UTF-8 now"),
+        (b"a\r\nb\n", "a\nB\n", b"a\nB\n", "line ends of both kinds, now all are LF"),
+    ],
+)
+async def test_what_of_a_replaced_file_could_not_be_kept_is_told(
+    before: bytes, content: str, after: bytes, note: str
+) -> None:
+    files = MemoryFiles({"f": before})
+
+    result = await call(files, "write_file", {"path": "f", "content": content})
+
+    assert await files.read_bytes("f") == after
+    assert note in result.text
+
+
+async def test_line_ends_that_are_sent_with_cr_are_written_as_they_are() -> None:
+    files = MemoryFiles({"f": b"a\r\nb\r\n"})
+
+    await call(files, "write_file", {"path": "f", "content": "a\r\nb\nc\n"})
+
+    assert await files.read_bytes("f") == b"a\r\nb\nc\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -52,7 +51,7 @@ class Agent:
         tools: tools, functions and toolkits.
         model: a Model, or a name as `--model` takes it (`openai:gpt-5`, `local`); a list of these = the
             next one answers where one cannot; None = the first found.
-        output: a type; the final answer is read into it.
+        output: a type or a JSON Schema; the final answer is read into it.
         provide: objects that fill `Inject[T]`.
         limits: what ends a run.
         name: the agent's id.
@@ -104,7 +103,6 @@ class Agent:
         self._wait_s = wait_s
         self._backing: Backing | None = None
         self._opening = asyncio.Lock()
-        self._let_go: weakref.finalize[..., Agent] | None = None
         self._known: dict[str, list[Event]] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
@@ -301,8 +299,7 @@ class Agent:
         if self._backing is not None:
             from pegboard.app.backing import close_store
 
-            if self._let_go is not None and self._let_go.detach() is not None:
-                await close_store(self._backing.store)
+            await close_store(self._backing.store)
             self._backing = None
 
     def model(self) -> Any:
@@ -382,10 +379,9 @@ class Agent:
     async def _open_backing(self) -> Backing:
         async with self._opening:
             if self._backing is None:
-                from pegboard.app.backing import let_go, open_backing
+                from pegboard.app.backing import open_backing
 
                 self._backing = await open_backing(self._store)
-                self._let_go = weakref.finalize(self, let_go, self._backing.store)
             return self._backing
 
     def _session_in_memory(self, run: str) -> str | None:
@@ -427,11 +423,19 @@ class Agent:
             if meter is not None:
                 await meter.charge("", turn_context, Spent(money=message.usage.cost_usd or 0.0))
 
+        turns = self.executor.with_recorder(
+            tee, approver=approver, middleware=() if traced is None else (traced.tool,)
+        )
+
+        async def latest_tools() -> Toolkit:
+            kit = await self.executor.latest_tools()
+            if kit is not turns.toolkit:
+                turns.pipeline.set_toolkit(kit)
+            return kit
+
         loop = Loop(
             model=model,
-            executor=self.executor.with_recorder(
-                tee, approver=approver, middleware=() if traced is None else (traced.tool,)
-            ),
+            executor=turns,
             telemetry=traced,
             instructions=instructions,
             recorder=tee,
@@ -441,6 +445,7 @@ class Agent:
             price=self.executor.wiring.price,
             window=self._window(model.name, instructions),
             offer=self._offer,
+            latest_tools=latest_tools,
             answers={} if given is None else given.answers,
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,

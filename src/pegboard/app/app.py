@@ -16,7 +16,7 @@ from pegboard.app.ports import Assembly, assemble
 from pegboard.app.wiring import Wiring, needs_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
-from pegboard.config.load import Config, load_config, read_rules, without_missing_folders
+from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, check_implicit, current_folder
 from pegboard.core.call.provide import Provided
@@ -124,7 +124,7 @@ class App:
                 f"the workspace {workspace} does not exist or is not a folder; create it, or choose another"
             )
         folder = workspace.expanduser() if workspace else None
-        settings = without_missing_folders(load_config(paths, folder or current_folder(), file=config))
+        settings = load_config(paths, folder or current_folder(), file=config)
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
@@ -355,7 +355,9 @@ class App:
             return None
         return self.store
 
-    def agent(self, executor: Executor, *, model: str | None, turns: int | None = None) -> Agent:
+    def agent(
+        self, executor: Executor, *, model: str | None, turns: int | None = None, output: Any = None
+    ) -> Agent:
         """An agent by the settings over an executor of this App.
 
         Raises:
@@ -374,6 +376,7 @@ class App:
             model=[opened, *map(self._model, others)] if others else opened,
             allow_models=self.config.allow_models,
             limits=limits if turns is None else replace(limits, turns=turns),
+            output=output,
             executor=executor,
             store="memory",
         )

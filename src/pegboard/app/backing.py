@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable
@@ -55,25 +54,15 @@ async def open_backing(where: str | Path | None, paths: Paths | None = None) -> 
 
 
 async def close_store(store: Store) -> None:
-    """Close a backing's store when its last user lets go."""
-    if isinstance(store, SqliteStore):
-        await asyncio.to_thread(let_go, store)
-    else:
-        await store.close()
-
-
-def let_go(store: Store) -> None:
-    """`close_store` for a shared file, without a loop: for an agent that nobody closed."""
+    """Close a backing's store when its last user lets go; what nobody closes ends with the process."""
     with _LOCK:
         key = next((k for k, shared in _SHARED.items() if shared.store is store), None)
-        if key is None:
-            return
-        shared = _SHARED[key]
-        shared.users -= 1
-        if shared.users:
-            return
-        del _SHARED[key]
-    shared.store.end()
+        if key is not None:
+            _SHARED[key].users -= 1
+            if _SHARED[key].users:
+                return
+            del _SHARED[key]
+    await store.close()
 
 
 async def _open(where: str | Path, chain: Callable[[], Chain]) -> Store:

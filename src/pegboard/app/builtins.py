@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
 from pegboard.core.errors import BuildError, check_text, format_value
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.toolkit import Toolkit, import_object
 
 T = TypeVar("T")
@@ -26,10 +27,7 @@ def builtin(*names: str) -> Toolkit:
         if check_text(n, "builtin(…)", meant="tool names, each an argument of its own") not in TOOLS
     ]
     if unknown:
-        import difflib
-
-        near = difflib.get_close_matches(unknown[0], list(TOOLS), n=1)
-        meant = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(TOOLS)}."
+        meant = did_you_mean(unknown[0], TOOLS, otherwise=f"; known: {', '.join(TOOLS)}.")
         raise BuildError(f"no built-in tool is called {unknown[0]!r}{meant} See: pegboard tools")
     return Toolkit(import_object(TOOLS[name]) for name in names or DEFAULT)
 

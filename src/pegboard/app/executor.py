@@ -26,7 +26,14 @@ from pegboard.core.policy.policy import Policy, explain
 from pegboard.core.policy.rules import Rule
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import PendingSource, Toolkit, ToolSource, add_sources, split_sources
+from pegboard.core.toolkit import (
+    ChangingSource,
+    PendingSource,
+    Toolkit,
+    ToolSource,
+    add_sources,
+    split_sources,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,6 +175,15 @@ class Executor:
     def tools_changed(self) -> bool:
         """Whether an opened source has changed its list since its tools were taken in; `ready` takes them in."""
         return self._seen is not None and self._seen != tuple(s.revision for s in self._sources)
+
+    async def latest_tools(self) -> Toolkit:
+        """The tools with every change that an opened source has announced."""
+        for source in self._sources:
+            if isinstance(source, ChangingSource):
+                await source.settled()
+        if self.tools_changed:
+            await self._reload_tools()
+        return self.toolkit
 
     async def _tools_of(self, source: ToolSource) -> list[Tool]:
         try:

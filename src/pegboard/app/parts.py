@@ -44,10 +44,10 @@ def model_of(given: Any) -> Any:
 
 
 def output_of(kind: Any) -> Any:
-    """A type that answers can be read into; None = text.
+    """A type or JSON Schema that answers can be read into; None = text.
 
     Raises:
-        BuildError: pydantic knows no such type.
+        BuildError: pydantic knows no such type, or the schema is not valid.
     """
     if kind is None or kind is str:
         return kind
@@ -55,9 +55,19 @@ def output_of(kind: Any) -> Any:
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
+    if isinstance(kind, Mapping):
+        from jsonschema_rs import ValidationError, validator_for
+
+        try:
+            validator_for(dict(cast("Mapping[str, Any]", kind)))
+        except (ValidationError, ValueError) as error:
+            raise BuildError(
+                f"the output's JSON Schema is not valid: {str(error).partition(chr(10))[0]}"
+            ) from error
+        return cast("Any", kind)
     try:
-        if isinstance(given, str | bytes | Mapping):
-            # pydantic takes a text for the name of a type, and a mapping for its own inner schema
+        if isinstance(given, str | bytes):
+            # pydantic takes a text for the name of a type
             raise PydanticUserError("it is a value", code=None)
         TypeAdapter(kind)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:

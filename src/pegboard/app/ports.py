@@ -31,6 +31,7 @@ from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.browser import Browser
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
+from pegboard.ports.media import Canvas, ImageGenerator, Speech
 from pegboard.ports.people import People, Question
 from pegboard.ports.processes import Processes
 from pegboard.ports.session_model import SessionModel
@@ -172,6 +173,12 @@ def _browser(assembly: Assembly) -> Any:
     return chromium_browser(assembly)
 
 
+def _canvas(assembly: Assembly) -> Any:
+    from pegboard.media.drawing import Drawing
+
+    return Drawing()
+
+
 def _documents(assembly: Assembly) -> Any:
     from pegboard.documents.child import DocumentReader
 
@@ -234,6 +241,22 @@ def cover_by_undo(wiring: Wiring, root: Path) -> None:
     from pegboard.files.restorable import Restorable
 
     wiring.safeguards = replace(wiring.safeguards, undo=Restorable(root))
+
+
+def _image_generator(assembly: Assembly) -> Any:
+    from pegboard.app.media import image_generator
+
+    settings = assembly.config.media.image
+    return image_generator(
+        settings, http_client(assembly, tool="image_generate", timeout_s=settings.timeout_s)
+    )
+
+
+def _speech(assembly: Assembly) -> Any:
+    from pegboard.app.media import speech
+
+    settings = assembly.config.media.tts
+    return speech(settings, http_client(assembly, tool="tts", timeout_s=settings.timeout_s))
 
 
 def _people(assembly: Assembly) -> Any:
@@ -313,12 +336,15 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
     Browser: _browser,
+    Canvas: _canvas,
     Documents: _documents,
     Files: _files,
+    ImageGenerator: _image_generator,
     People: _people,
     Processes: _processes,
     SessionModel: _session_model,
     Shell: _shell,
+    Speech: _speech,
     ToolSearch: _tool_search,
     Web: _web,
     WebSearch: _web_search,

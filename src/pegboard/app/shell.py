@@ -194,7 +194,7 @@ def choose_backend(
 def _binds(config: Config, root: Path) -> tuple[Bind, ...]:
     """The further folders that the file tools may use, for commands too; missing ones are left out."""
     given = [(name, True) for name in config.allowed_dirs] + [(name, False) for name in config.read_only_dirs]
-    places = [(Path(name).expanduser(), writable) for name, writable in given]
+    places = [(Path(name), writable) for name, writable in given]
     # An ancestor of the workspace would bring half the machine in: `/` is for the file tools alone.
     return tuple(
         Bind(source=real, writable=writable)

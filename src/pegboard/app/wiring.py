@@ -237,6 +237,14 @@ class LazyRedactor:
         """See Redactor."""
         return self._loaded().find(text)
 
+    def wrapped(self, text: str) -> Iterator[tuple[int, int]]:
+        """See Redactor."""
+        return self._loaded().wrapped(text)
+
+    def begun(self, text: str) -> int:
+        """See Redactor."""
+        return self._loaded().begun(text)
+
     def _loaded(self) -> Redactor:
         if self._redactor is None:
             from pegboard.config.environment import environment, secrets_of

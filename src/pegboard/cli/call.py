@@ -50,6 +50,9 @@ def call_command(
     preview: Annotated[
         bool, typer.Option("--preview", help="Show what the call would do without running it.")
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="With exec: end with the command's own exit status.")
+    ] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -60,13 +63,19 @@ def call_command(
     """Call one tool, e.g.: pegboard call read_file path=README.md"""
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    exit_with(call(tool, values or [], args=args, preview=preview, options=options))
+    exit_with(call(tool, values or [], args=args, preview=preview, check=check, options=options))
 
 
-def call(tool: str, values: list[str], *, args: str | None, preview: bool, options: Options) -> int:
+def call(
+    tool: str, values: list[str], *, args: str | None, preview: bool, check: bool, options: Options
+) -> int:
     """Carry out the command; the exit status."""
+    if check and tool != "exec":
+        raise BuildError(f"--check is for exec, which runs a command; {tool} has no exit status of its own")
+    if check and preview:
+        raise BuildError("--check needs the command to run; --preview runs nothing")
     act = partial(
-        _preview if preview else _call, tool=tool, values=values, args=args, options=options
+        _preview if preview else partial(_call, check=check), tool=tool, values=values, args=args, options=options
     )  # fmt: skip
     return options.run(act)
 
@@ -92,7 +101,9 @@ async def _preview(app: App, *, tool: str, values: list[str], args: str | None, 
     return DENIED if preview.decision == "deny" else OK
 
 
-async def _call(app: App, *, tool: str, values: list[str], args: str | None, options: Options) -> int:
+async def _call(
+    app: App, *, tool: str, values: list[str], args: str | None, check: bool, options: Options
+) -> int:
     arguments = read_arguments(values, args, app.tool(tool))
     for line in app.config.ignored:
         print_note(f"note: {line}")
@@ -102,7 +113,18 @@ async def _call(app: App, *, tool: str, values: list[str], args: str | None, opt
         print_json(outcome.to_dict())
     else:
         _show(outcome)
-    return OK if outcome.result.error is None else status_of(outcome.result.error.code)
+    if outcome.result.error is not None:
+        return status_of(outcome.result.error.code)
+    return _command_status(outcome.result.data) if check else OK
+
+
+def _command_status(data: object) -> int:
+    """The exit status of the command that `exec` ran, as a shell reports it; 0 where it still runs."""
+    status = cast("dict[str, Any]", data).get("exit_code") if isinstance(data, dict) else None
+    if not isinstance(status, int):
+        print_note("note: the command still runs, so it has no exit status yet")
+        return OK
+    return 128 - status if status < 0 else status
 
 
 def status_of(code: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from pegboard.app.app import App
 from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
-from pegboard.cli.show import paint, print_json, print_line
+from pegboard.cli.show import escape_controls, paint, print_json, print_line
 from pegboard.services.settings import PROGRAMS
 
 
@@ -43,6 +43,8 @@ def _amount(name: str, value: int) -> str:
 def _print(report: dict[str, Any]) -> None:
     print_line(f"pegboard {report['pegboard']}, Python {report['python']}, {report['platform']}")
     print_line(f"workspace {report['workspace']}, mode {report['mode']}")
+    for line in report["ignored"]:
+        print_line(escape_controls(line))
     if report["refused"]:
         print_line(f"  {report['refused']}: pass --workspace to work here")
     sandbox = report["sandbox"]

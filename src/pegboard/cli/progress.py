@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TextIO
 
 from pegboard.cli.show import (
     decision_text,
@@ -15,7 +16,7 @@ from pegboard.cli.show import (
     print_line,
 )
 from pegboard.cli.status import LINE
-from pegboard.core.effects import Effect
+from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import SuspendedCall
 from pegboard.core.events import (
     CallFinished,
@@ -42,10 +43,23 @@ class EventPrinter:
     Args:
         partial: shows the unfinished line where a prompt stands below the output; None = it is printed as it comes.
         redact: takes secrets out of what calls do; None = there are none to take out.
+        stream: where all but the answer goes; None = standard output.
+        quiet: print nothing but the answer.
     """
 
-    def __init__(self, partial: Callable[[str], None] | None = None, *, redact: Redact | None = None) -> None:
+    def __init__(
+        self,
+        partial: Callable[[str], None] | None = None,
+        *,
+        redact: Redact | None = None,
+        stream: TextIO | None = None,
+        quiet: bool = False,
+    ) -> None:
         self._redact = redact
+        self._stream = stream
+        self._quiet = quiet
+        self._watched = not quiet and (stream is None or is_terminal())
+        self._last = ""
         self._streaming = False
         self._partial = partial
         self._line = ""
@@ -62,7 +76,7 @@ class EventPrinter:
                 for line in whole:
                     print_line(line)
                 self._partial(self._line)
-            case TextPiece(text) if self._redact is not None and not is_terminal():
+            case TextPiece(text) if not self._watched or (self._redact is not None and not is_terminal()):
                 # Into a file or pipe: what looks like a key comes in pieces, and nobody watches it come.
                 self._line += text
             case TextPiece(text):
@@ -70,50 +84,59 @@ class EventPrinter:
                 sys.stdout.write(escape_controls(text))
                 sys.stdout.flush()
                 self._streaming = not text.endswith("\n")
-            case ModelReplied():
+            case ModelReplied(message):
+                self._last = message.text
+                if not self._watched and message.calls:
+                    self._print(escape_controls(self._taken().strip("\n")))
+                elif not self._watched:
+                    self._line = ""  # The run's end brings it as the answer.
                 self._end_line()
             case CallStarted():
                 self._end_line()
                 LINE.set(escape_controls(event.tool))
                 verdict = {"allow": "green", "ask": "yellow", "deny": "red"}[event.decision]
                 decided = decision_text(event.decision, event.approver)
-                self._head(event.tool, event.effects, paint(decided, verdict))
+                self._head(event.tool, event.effects, self._paint(decided, verdict))
                 self._asked.pop(event.call_id, None)
                 if event.decision != "deny":
                     if event.approver != "terminal":  # Who said yes here has just seen them.
-                        print_changes(event.changes)
+                        self._changes(event.changes)
                     self._shown[event.call_id] = [c.diff for c in event.changes if c.diff]
             case CallFinished(result):
                 self._end_line()
                 LINE.set("waiting for the model")
                 self._finished(result)
             case CallUpdate():
-                print_line(paint(f"  {escape_controls(str(event.update))}", "dim"))
+                self._print(self._paint(f"  {escape_controls(str(event.update))}", "dim"))
             case DestinationTried():
                 verdict_of = "reached" if event.allowed else "refused"
                 said = f"  {verdict_of} {escape_controls(event.host)}:{event.port} ({escape_controls(event.reason)})"
-                print_line(paint(said, "dim" if event.allowed else "yellow"))
+                self._print(self._paint(said, "dim" if event.allowed else "yellow"))
             case PermissionRequested():
                 self._end_line()
                 self._asked[event.call_id] = event
-            case RunFinished():
+            case RunFinished(answer=answer):
                 self._end_line()
+                if answer and (not self._watched or (self._stream is not None and answer != self._last)):
+                    print_line(escape_controls(self._masked(answer).removesuffix("\n")))
             case Notice():
                 self._end_line()
-                print_line(paint(f"  note: {escape_controls(event.text)}", "yellow"))
+                self._print(self._paint(f"  note: {escape_controls(event.text)}", "yellow"))
             case _:
                 pass
 
     def _head(self, tool: str, effects: tuple[Effect, ...], decided: str) -> None:
-        print_line(f"{paint('▸ ' + escape_controls(tool), 'bold')}  {effects_line(effects)}  [{decided}]")
+        self._print(
+            f"{self._paint('▸ ' + escape_controls(tool), 'bold')}  {effects_line(effects)}  [{decided}]"
+        )
 
     def _finished(self, result: ToolResult) -> None:
         asked = self._asked.pop(result.call_id, None)
         if result.error is not None and result.error.code == SuspendedCall.default_code:
             if asked is not None:  # Only what was decided has had its line yet.
-                self._head(asked.tool, asked.effects, paint("ask", "yellow"))
-                print_changes(asked.changes)
-            print_line(paint(f"  {escape_controls(str(result.error))}", "yellow"))
+                self._head(asked.tool, asked.effects, self._paint("ask", "yellow"))
+                self._changes(asked.changes)
+            self._print(self._paint(f"  {escape_controls(str(result.error))}", "yellow"))
             return
         text = result.text if result.ok else str(result.error)
         for diff in self._shown.pop(result.call_id, ()):
@@ -122,20 +145,37 @@ class EventPrinter:
             )  # A person has just seen it; the result is for the model.
         lines = escape_controls(text.strip("\n")).splitlines()
         for line in lines[:_MOST_LINES]:
-            print_line(paint(f"  {line}", "dim" if result.ok else "red"))
+            self._print(self._paint(f"  {line}", "dim" if result.ok else "red"))
         if len(lines) > _MOST_LINES:
-            print_line(paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
+            self._print(self._paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
         if not result.ok:
             refused = result.error is not None and result.error.code in REFUSALS
-            print_line(paint("  denied" if refused else "  failed", "red"))
+            self._print(self._paint("  denied" if refused else "  failed", "red"))
 
     def _end_line(self) -> None:
         if self._streaming:
             print_line()
             self._streaming = False
         if self._line:
-            said = self._line if self._redact is None else self._redact(self._line)[0]
-            print_line(escape_controls(said.removesuffix("\n")))
-            self._line = ""
+            print_line(escape_controls(self._taken().removesuffix("\n")))
             if self._partial is not None:
                 self._partial("")
+
+    def _taken(self) -> str:
+        text, self._line = self._masked(self._line), ""
+        return text
+
+    def _masked(self, text: str) -> str:
+        return text if self._redact is None else self._redact(text)[0]
+
+    def _print(self, text: str) -> None:
+        if not self._quiet:
+            LINE.clear()
+            print(text, file=self._stream, flush=True)
+
+    def _paint(self, text: str, colour: str) -> str:
+        return paint(text, colour, stream=self._stream)
+
+    def _changes(self, changes: Iterable[Change]) -> None:
+        if not self._quiet:
+            print_changes(changes, stream=self._stream)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json as json_lib
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -27,22 +30,33 @@ from pegboard.cli.people import interaction_for
 from pegboard.cli.progress import EventPrinter
 from pegboard.cli.show import escape_controls, paint, print_event, print_note
 from pegboard.cli.status import LINE
+from pegboard.cli.stdin import read_all
 from pegboard.core.call.call import new_id
 from pegboard.core.errors import BuildError
-from pegboard.core.events import Event, RunFinished
+from pegboard.core.events import CallFinished, Event, RunFinished
+from pegboard.core.policy.taint import PIPED
+from pegboard.services.calls import REFUSALS
 from pegboard.services.sessions import Conversation, model_line
 
+DENIED = 3
 EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
 
 
 def run_command(
-    task: Annotated[str, typer.Argument(help="The task for the agent.")],
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="What to do; - reads it from standard input.")
+    ] = None,
     model: ModelName = None,
     on_ask: Annotated[str, typer.Option("--on-ask", help="If nobody can approve: deny or suspend.")] = "deny",
     session: SessionKey = None,
     turns: Annotated[
         int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")
     ] = None,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option("--output-schema", metavar="FILE", help="JSON Schema that the answer must fit."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer and errors only.")] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -53,20 +67,64 @@ def run_command(
     """Run an agent on a task: pegboard run "Summarise notes.txt" """
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    exit_with(run(task, model=model, on_ask=on_ask, session=session, turns=turns, options=options))
+    output = None if output_schema is None else read_schema(output_schema)
+    exit_with(
+        run(
+            task_of(task), model=model, on_ask=on_ask, session=session, turns=turns, output=output, quiet=quiet,
+            options=options,
+        )
+    )  # fmt: skip
 
 
 def run(
-    task: str, *, model: str | None, on_ask: str, session: str | None, turns: int | None, options: Options
+    task: str,
+    *,
+    model: str | None,
+    on_ask: str,
+    session: str | None,
+    turns: int | None,
+    output: dict[str, Any] | None = None,
+    quiet: bool = False,
+    options: Options,
 ) -> int:
     """Carry out the command; the exit status."""
+    act = partial(
+        _run, task=task, model=model, on_ask=on_ask, session=session, turns=turns, output=output, quiet=quiet,
+        options=options,
+    )  # fmt: skip
+    return options.run(act)
+
+
+def task_of(text: str | None) -> str:
+    """The task with what is piped into the command behind it; all that is piped for `-` or no task.
+
+    Raises:
+        BuildError: the task is empty.
+    """
+    if text is None or text == "-":
+        task = "" if text is None and sys.stdin.isatty() else read_all(wanted=True)
+    else:
+        task = text
+        if text.strip() and not sys.stdin.isatty() and (piped := read_all(wanted=False)).strip():
+            task = f"{text}{PIPED}{piped.rstrip()}\n</stdin>"
     if not task.strip():
         raise BuildError('the task is empty; say what to do, for example: pegboard run "Read notes.txt"')
-    return options.run(
-        partial(
-            _run, task=task, model=model, on_ask=on_ask, session=session, turns=turns, options=options
-        )
-    )  # fmt: skip
+    return task
+
+
+def read_schema(file: Path) -> dict[str, Any]:
+    """The JSON Schema in a file.
+
+    Raises:
+        BuildError: it is not a JSON object.
+    """
+    try:
+        schema: object = json_lib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BuildError(f"--output-schema {file}: {error}") from None
+    if not isinstance(schema, dict):
+        raise BuildError(f"--output-schema {file}: expected a JSON object with a schema")
+    return cast("dict[str, Any]", schema)
 
 
 async def _run(
@@ -77,19 +135,22 @@ async def _run(
     on_ask: str,
     session: str | None,
     turns: int | None,
+    output: dict[str, Any] | None,
+    quiet: bool,
     options: Options,
 ) -> int:
     interaction = interaction_for(options, on_ask=on_ask)
     key = session or new_id("run-session")
-    async with app.sessions.open(key, interaction, model=model, turns=turns) as talk:
-        if not options.json:
+    quiet = quiet and not options.json
+    async with app.sessions.open(key, interaction, model=model, turns=turns, output=output) as talk:
+        if not options.json and not quiet:
             print_warnings(app, talk)
             print_note(model_line(talk.model))
-        with LINE.showing("waiting for the model"):
-            finished = await watch(talk.send(task), event_printer(app, options))
+        with nullcontext() if quiet else LINE.showing("waiting for the model"):
+            ended = await watch(talk.send(task), run_printer(app, options, quiet=quiet))
     if not options.json:
-        _print_end(finished)
-    return EXIT[finished.status]
+        _print_end(ended.finished, quiet=quiet)
+    return ended.status
 
 
 def print_warnings(app: App, talk: Conversation) -> None:
@@ -112,19 +173,39 @@ def event_printer(
     )
 
 
-async def watch(events: AsyncGenerator[Event], show: Callable[[Event], None]) -> RunFinished:
-    """Show a run's events as they happen; the last one."""
+def run_printer(app: App, options: Options, *, quiet: bool = False) -> Callable[[Event], None]:
+    """As `event_printer`, but for scripts: standard output gets the answer alone."""
+    if options.json:
+        return event_printer(app, options)
+    return EventPrinter(redact=app.redactor.redact, stream=sys.stderr, quiet=quiet).show
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a run ended, and the exit status that says so to a script."""
+
+    finished: RunFinished
+    status: int
+
+
+async def watch(events: AsyncGenerator[Event], show: Callable[[Event], None]) -> Ended:
+    """Show a run's events as they happen; how it ended."""
     finished: RunFinished | None = None
+    refused: list[bool] = []
     async with aclosing(events):
         async for event in events:
             show(event)
-            if isinstance(event, RunFinished):
+            if isinstance(event, CallFinished):
+                error = event.result.error
+                refused.append(error is not None and error.code in REFUSALS)
+            elif isinstance(event, RunFinished):
                 finished = event
     assert finished is not None
-    return finished
+    denied = finished.status == "done" and bool(refused) and all(refused)
+    return Ended(finished=finished, status=DENIED if denied else EXIT[finished.status])
 
 
-def _print_end(finished: RunFinished) -> None:
+def _print_end(finished: RunFinished, *, quiet: bool) -> None:
     usage = finished.usage
     if finished.error:
         print_note(paint(escape_controls(finished.error), "red", stream=sys.stderr))
@@ -132,6 +213,8 @@ def _print_end(finished: RunFinished) -> None:
         print_note(
             f"waiting for {pending.get('kind')} {pending.get('pending')}; answer with: pegboard approvals"
         )
+    if quiet:
+        return
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     print_note(
         paint(

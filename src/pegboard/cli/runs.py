@@ -24,7 +24,7 @@ from pegboard.cli.option_types import (
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.progress import EventPrinter
-from pegboard.cli.run import EXIT, event_printer, watch
+from pegboard.cli.run import EXIT, run_printer, watch
 from pegboard.cli.show import (
     escape_controls,
     paint,
@@ -176,13 +176,12 @@ async def _resume_one(app: App, row: RunRow, model: str | None, options: Options
         for call in waiting:
             print_note(f"waiting for {call.kind} {call.key}; answer with: pegboard approvals")
         return EXIT["suspended"]
-    finished = await watch(
-        app.runs.resume(row, interaction, model=model, mode=options.mode), event_printer(app, options)
+    ended = await watch(
+        app.runs.resume(row, interaction, model=model, mode=options.mode), run_printer(app, options)
     )
     if not options.json:
-        answer = escape_controls(app.redactor.redact(finished.answer)[0])[:200]
-        print_note(f"run {row.id} {finished.status}: {answer}")
-    return EXIT[finished.status]
+        print_note(f"run {row.id} {ended.finished.status}")
+    return ended.status
 
 
 async def _export(app: App, *, run: str, pytest: bool, options: Options) -> int:

@@ -131,18 +131,22 @@ def decision_text(decision: str, approver: str) -> str:
     return f"{'denied' if decision == 'deny' else 'approved'} by {person}"
 
 
-def print_changes(changes: Iterable[Change], *, most_lines: int | None = 200) -> bool:
+def print_changes(
+    changes: Iterable[Change], *, most_lines: int | None = 200, stream: TextIO | None = None
+) -> bool:
     """The diffs, coloured where a person looks; whether lines were left out (None = never)."""
     cut = False
+    LINE.clear()
     for change in changes:
         lines = (change.diff or f"{change.kind} {escape_invisible(change.path)}").splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = escape_controls(line)
-            print_line(paint(shown, colour) if colour else shown)
+            shown = paint(shown, colour, stream=stream) if colour else shown
+            print(shown, file=stream, flush=True)
         if most_lines is not None and len(lines) > most_lines:
             cut = True
-            print_line(f"… {len(lines) - most_lines} more lines of this diff")
+            print(f"… {len(lines) - most_lines} more lines of this diff", file=stream, flush=True)
     return cut
 
 

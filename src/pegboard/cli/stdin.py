@@ -1,16 +1,52 @@
-"""Piped: the lines of standard input where nobody types them."""
+"""Standard input where nobody types it: its lines one by one, or all of it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import queue
+import select
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
 from typing import IO
 
+from pegboard.cli.show import print_note
+from pegboard.core.errors import BuildError
+
 _MOST_BYTES = 65_536
+_MOST_TASK_BYTES = 4_000_000
+_PATIENCE_S = 3.0
+
+
+def read_all(*, wanted: bool) -> str:
+    """All of standard input as text.
+
+    Args:
+        wanted: wait for it however long it takes; else input that sends no byte within 3 seconds is left alone.
+
+    Raises:
+        BuildError: it is longer than 4 MB.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+    except OSError:  # A test's or a host program's own stream.
+        data = sys.stdin.buffer.read()
+    else:
+        if not select.select([descriptor], [], [], _PATIENCE_S)[0]:
+            if not wanted:
+                print_note("note: nothing came on standard input within 3 s; continuing without it")
+                return ""
+            print_note("note: waiting for the task on standard input")
+        data = b""
+        while len(data) <= _MOST_TASK_BYTES and (more := os.read(descriptor, _MOST_BYTES)):
+            data += more
+    if len(data) > _MOST_TASK_BYTES:
+        raise BuildError(
+            "standard input is longer than 4 MB; save it in a file of the workspace and name the file in the task"
+        )
+    return data.decode("utf-8-sig", "replace")
 
 
 class StdinLines:

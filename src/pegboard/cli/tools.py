@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from typing import Annotated, Any, Final, cast
@@ -13,6 +12,7 @@ from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, print_line, print_note, table
 from pegboard.core.errors import ConfigError
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -71,8 +71,7 @@ def tools(dialect: str | None, *, name: str | None = None, options: Options) -> 
 def _named(toolkit: Toolkit, name: str) -> Tool:
     found = toolkit.resolve(name)
     if found is None:
-        near = difflib.get_close_matches(name, toolkit.names, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else "; see: pegboard tools"
+        meant = did_you_mean(name, toolkit.names, otherwise="; see: pegboard tools")
         raise ConfigError(f"unknown tool {name!r}{meant}")
     return found
 

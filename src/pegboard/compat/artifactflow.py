@@ -14,6 +14,7 @@ from pegboard.core import adapters
 from pegboard.core.errors import ToolNotFoundError
 from pegboard.core.result import ToolResult as CoreResult
 from pegboard.core.schema.foreign import ForeignSchema, ToolParameter, from_parameters
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit, as_tool
 
@@ -181,10 +182,7 @@ class ToolRegistry:
             if name in self.tool_library:
                 kit.add_tool(self.tool_library[name])
             elif self._strict:
-                import difflib
-
-                near = difflib.get_close_matches(name, list(self.tool_library), n=1)
-                meant = f"; did you mean '{near[0]}'?" if near else "."
+                meant = did_you_mean(name, self.tool_library, otherwise=".")
                 raise ToolNotFoundError(f"toolkit '{agent_name}' asks for '{name}'{meant}")
         self.agent_toolkits[agent_name] = kit
         return kit

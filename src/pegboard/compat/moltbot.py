@@ -184,6 +184,21 @@ def create_web_fetch_tool() -> Tool | None:
     return _shown("web_fetch")
 
 
+def create_image_tool() -> Tool | None:
+    """`image`: makes one from `prompt` and `size`, or looks at `image`."""
+    return _shown("image")
+
+
+def create_canvas_tool() -> Tool | None:
+    """`canvas`, with the document's three shapes; ours are accepted too."""
+    return _shown("canvas")
+
+
+def create_tts_tool() -> Tool | None:
+    """`tts`."""
+    return _shown("tts")
+
+
 def create_apply_patch_tool(options: MoltbotOptions | None = None) -> Tool | None:
     """`apply_patch`, None where `allowModels` does not name the model."""
     allowed = options.setting("exec", "applyPatch", "allowModels") if options else None
@@ -248,10 +263,13 @@ __all__ = [
     "coding_tools",
     "create_apply_patch_tool",
     "create_browser_tool",
+    "create_canvas_tool",
     "create_exec_tool",
+    "create_image_tool",
     "create_moltbot_coding_tools",
     "create_moltbot_tools",
     "create_process_tool",
+    "create_tts_tool",
     "create_web_fetch_tool",
     "create_web_search_tool",
     "image_result",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.config.web import FROM_DOCUMENTS
 from pegboard.core.errors import ConfigError
+from pegboard.core.schema.problems import did_you_mean, fold
 
 if TYPE_CHECKING:
     from pegboard.compat.rules import CompiledRules
@@ -63,33 +63,24 @@ def read_documents(table: Mapping[str, Any], path: Path) -> CompiledRules:
 
 def without_servers(section: Mapping[str, Any]) -> dict[str, Any]:
     """A section `tools` of another system without its servers, which `config.servers` reads."""
-    return {k: v for k, v in section.items() if _fold(k) != "mcpservers"}
+    return {k: v for k, v in section.items() if fold(k) != "mcpservers"}
 
 
 def _named(name: str, path: Path) -> str:
     plain = name.lower().replace("_", "-")
     if plain not in _KNOWN:
-        raise ConfigError(f"{path}: unknown key compat.{name}{_meant(plain, tuple(_KNOWN))}")
+        meant = did_you_mean(plain, _KNOWN, otherwise=f"; known keys: {', '.join(_KNOWN)}")
+        raise ConfigError(f"{path}: unknown key compat.{name}{meant}")
     return plain
 
 
 def _check_keys(document: str, given: Mapping[str, Any], path: Path) -> None:
     known = _KNOWN[document]
-    folded = {_fold(k) for k in known}
+    folded = {fold(k) for k in known}
     for key in given:
-        if known and _fold(key) not in folded:
-            raise ConfigError(f"{path}: unknown key compat.{document}.{key}{_meant(key, known)}")
-
-
-def _meant(key: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(_fold(key), [_fold(k) for k in known], n=1)
-    if near:
-        return f"; did you mean {next(k for k in known if _fold(k) == near[0])!r}?"
-    return f"; known keys: {', '.join(known)}"
-
-
-def _fold(key: str) -> str:
-    return key.replace("_", "").replace("-", "").lower()
+        if known and fold(key) not in folded:
+            meant = did_you_mean(key, known, otherwise=f"; known keys: {', '.join(known)}")
+            raise ConfigError(f"{path}: unknown key compat.{document}.{key}{meant}")
 
 
 __all__ = ["read_documents", "without_servers"]

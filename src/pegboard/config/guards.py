@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from pegboard.config.reading import table_of, texts
 from pegboard.config.secrets import SecretSpec
 from pegboard.core.errors import ConfigError
 from pegboard.core.policy.budgets import MEASURES, Budget
@@ -24,7 +25,7 @@ def read_budgets(table: Mapping[str, Any], path: Path) -> tuple[Budget, ...]:
     """
     out: list[Budget] = []
     for name, given in table.items():
-        row = _row(given, f"budgets.{name}", path, _BUDGET)
+        row = table_of(given, path, f"budgets.{name}", _BUDGET)
         for key in (*MEASURES, "soft"):
             if key in row and (isinstance(row[key], bool) or not isinstance(row[key], int | float)):
                 raise ConfigError(f"{path}: budgets.{name}.{key} must be a number, not {row[key]!r}")
@@ -32,7 +33,7 @@ def read_budgets(table: Mapping[str, Any], path: Path) -> tuple[Budget, ...]:
             if key in row and not isinstance(row[key], str):
                 raise ConfigError(f"{path}: budgets.{name}.{key} must be text, not {row[key]!r}")
         if "each" in row:
-            row["each"] = _texts(row["each"], f"budgets.{name}.each", path)
+            row["each"] = texts(row["each"], path, f"budgets.{name}.each")
         try:
             out.append(Budget(name=name, **row))
         except ConfigError as error:
@@ -48,8 +49,8 @@ def read_secrets(table: Mapping[str, Any], path: Path) -> dict[str, SecretSpec]:
     """
     out: dict[str, SecretSpec] = {}
     for name, given in table.items():
-        row = _row(given, f"secrets.{name}", path, ("from", *_BINDING))
-        bound = {k: _texts(row[k], f"secrets.{name}.{k}", path) for k in _BINDING if k in row}
+        row = table_of(given, path, f"secrets.{name}", ("from", *_BINDING))
+        bound = {k: texts(row[k], path, f"secrets.{name}.{k}") for k in _BINDING if k in row}
         if not any(bound.values()) or not isinstance(row.get("from"), str):
             raise ConfigError(
                 f'{path}: secrets.{name} needs from = "env:NAME" (or file:, keyring:) and at least one of '
@@ -68,25 +69,8 @@ def read_taint(table: Mapping[str, Any], path: Path, *, before: TaintRules) -> T
     Raises:
         ConfigError: see read_budgets.
     """
-    row = _row(table, "taint", path, ("private", "trusted"))
+    row = table_of(table, path, "taint", ("private", "trusted"))
     return TaintRules(
-        private=before.private + _texts(row.get("private", []), "taint.private", path),
-        trusted=before.trusted + _texts(row.get("trusted", []), "taint.trusted", path),
+        private=before.private + texts(row.get("private", []), path, "taint.private"),
+        trusted=before.trusted + texts(row.get("trusted", []), path, "taint.trusted"),
     )
-
-
-def _row(value: Any, key: str, path: Path, known: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: {key} must be a table, not {value!r}")
-    row = cast("dict[str, Any]", value)
-    for name in row:
-        if name not in known:
-            raise ConfigError(f"{path}: unknown key {key}.{name}; known: {', '.join(known)}")
-    return dict(row)
-
-
-def _texts(value: Any, key: str, path: Path) -> tuple[str, ...]:
-    rows = cast("list[Any]", [value] if isinstance(value, str) else value)
-    if not isinstance(value, str | list) or not all(isinstance(v, str) for v in rows):
-        raise ConfigError(f"{path}: {key} must be a list of texts, not {value!r}")
-    return tuple(cast("list[str]", rows))

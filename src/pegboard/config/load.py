@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,10 +12,21 @@ from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guards import read_budgets, read_secrets, read_taint
+from pegboard.config.media import MediaSettings, read_media
 from pegboard.config.models import read_keys, read_ports
 from pegboard.config.network import NetworkSettings, read_network
 from pegboard.config.paths import Paths
-from pegboard.config.reading import KEYS, place, read_file, read_unfilled, typed, written
+from pegboard.config.reading import (
+    KEYS,
+    path_of,
+    place,
+    read_file,
+    read_unfilled,
+    table_of,
+    texts,
+    typed,
+    written,
+)
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
@@ -28,6 +38,7 @@ from pegboard.core.policy.budgets import Budget
 from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
+from pegboard.core.schema.problems import did_you_mean
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -50,6 +61,7 @@ class Config:
         network: private places that are open to the network guard (`[network]`).
         browser: which browser the tool of that name uses (`[browser]`).
         web: how pages are read (`[web]`).
+        media: who makes pictures and who speaks (`[media]`).
         limits: what ends a run.
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it.
@@ -78,6 +90,7 @@ class Config:
     network: NetworkSettings = field(default_factory=NetworkSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
     web: WebSettings = field(default_factory=WebSettings)
+    media: MediaSettings = field(default_factory=MediaSettings)
     limits: Limits = field(default_factory=Limits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -93,19 +106,9 @@ class Config:
     ignored: tuple[str, ...] = ()
 
 
-def without_missing_folders(config: Config) -> Config:
-    """The settings without further folders that cannot be opened here; `ignored` names those."""
-    changes: dict[str, Any] = {}
-    ignored = list(config.ignored)
-    for key in ("allowed_dirs", "read_only_dirs"):
-        names: tuple[str, ...] = getattr(config, key)
-        places = [Path(name).expanduser() for name in names]
-        usable = [p for p in places if p.is_dir() and os.access(p, os.R_OK | os.X_OK)]
-        changes[key] = tuple(str(p) for p in usable)
-        ignored += [f"{key}: {p} is not a folder that can be opened" for p in places if p not in usable]
-    return replace(config, ignored=tuple(ignored), **changes)
-
-
+_LIMITS: Final = (
+    "calls", "calls_per_turn", "context_tokens", "money", "soft", "tokens", "tool_calls", "turns", "wall_s",
+)  # fmt: skip
 _STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
 
 
@@ -157,8 +160,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         table = read_file(path, {})
         for key in table:
             if key not in ("rules", "compat"):
-                near = difflib.get_close_matches(str(key), ["rules", "compat"], n=1)
-                meant = f"; did you mean {near[0]!r}?" if near else ""
+                meant = did_you_mean(str(key), ["rules", "compat"])
                 raise ConfigError(
                     f"{place(path, str(key))}: {key!r} is not allowed in a policy file; known: rules, compat{meant}"
                 )
@@ -179,6 +181,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
     """The config with a file's keys on top."""
     changes: dict[str, Any] = {"files": (*config.files, path)}
     hosts: tuple[str, ...] = ()
+    unusable: list[str] = []
     for key, value in table.items():
         match key:
             case "mode":
@@ -196,6 +199,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     changes["require_sandbox"] = changes["confinement"].require
             case "network":
                 changes[key] = read_network(value, path, before=config.network)
+            case "media":
+                changes[key] = read_media(value, path, before=config.media)
             case "web":
                 changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":
@@ -217,10 +222,24 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes.update(_documents(config, changes, {"moltbot": section} if section else {}, path))
             case "hosts":
                 hosts = tuple(typed(str, v, path, "hosts[]") for v in typed(list, value, path, key))
-            case "tools" | "allowed_dirs" | "read_only_dirs" | "path_prepend" | "fallback_models":
+            case "allowed_dirs" | "read_only_dirs" | "path_prepend":
+                folders = [path_of(v, path, key) for v in texts(value, path, key)]
+                # A missing one on PATH does no harm.
+                usable = [
+                    p
+                    for p in folders
+                    if key == "path_prepend" or (p.is_dir() and os.access(p, os.R_OK | os.X_OK))
+                ]
+                changes[key] = tuple(str(p) for p in usable)
+                unusable += [
+                    f"{path}: {key}: {p} is not a folder that can be opened"
+                    for p in folders
+                    if p not in usable
+                ]
+            case "tools" | "fallback_models":
                 changes[key] = tuple(typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key))
             case "limits":
-                changes["limits"] = _limits(typed(dict, value, path, key), path)
+                changes["limits"] = _limits(table_of(value, path, key, _LIMITS), path)
             case "budgets":
                 changes[key] = config.budgets + read_budgets(typed(dict, value, path, key), path)
             case "secrets":
@@ -241,14 +260,14 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "mcpservers":
                 typed((dict, list), value, path, key)
             case _:
-                near = difflib.get_close_matches(key, KEYS, n=1)
-                meant = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(KEYS)}"
+                meant = did_you_mean(key, KEYS, otherwise=f"; known keys: {', '.join(KEYS)}")
                 raise ConfigError(f"{path}: unknown key {key!r}{meant}")
     if hosts:
         # Behind the file's own rules, wherever the key stands in it.
         may_reach = _rules([f"allow connect:{host} tool=exec" for host in hosts], path, source, key="hosts")
         changes["rules"] = changes.get("rules", config.rules) + may_reach
-    return replace(config, **changes)
+    ignored: tuple[str, ...] = changes.pop("ignored", config.ignored)
+    return replace(config, **changes, ignored=(*ignored, *unusable))
 
 
 def _project(config: Config, path: Path, env: Mapping[str, str], *, trusted: bool) -> Config:
@@ -312,20 +331,6 @@ def _rules(value: Any, path: Path, source: str, *, key: str = "rules") -> tuple[
 
 
 def _limits(table: dict[str, Any], path: Path) -> Limits:
-    known = {
-        "turns",
-        "tokens",
-        "money",
-        "wall_s",
-        "calls",
-        "tool_calls",
-        "calls_per_turn",
-        "context_tokens",
-        "soft",
-    }
-    unknown = [k for k in table if k not in known]
-    if unknown:
-        raise ConfigError(f"{path}: unknown key limits.{unknown[0]}; known: {', '.join(sorted(known))}")
     each = typed(dict, table.get("tool_calls", {}), path, "limits.tool_calls")
     for key, value in [*(i for i in table.items() if i[0] != "tool_calls"), *each.items()]:
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:

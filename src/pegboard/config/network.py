@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from pegboard.config.reading import table_of, texts
 from pegboard.core.errors import ConfigError
 
 _KEYS: Final = ("allow_hosts", "allow_cidrs")
@@ -32,19 +32,14 @@ def read_network(value: Any, path: Path, *, before: NetworkSettings) -> NetworkS
     Raises:
         ConfigError: an unknown key or a wrong value; the message names file and key.
     """
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{path}: network must be a table, not {value!r:.60}")
-    table = cast("Mapping[str, Any]", value)
-    for key in table:
-        if key not in _KEYS:
-            raise ConfigError(f"{path}: unknown key network.{key}; known: {', '.join(_KEYS)}")
-    hosts = _texts(table.get("allow_hosts", []), "network.allow_hosts", path)
+    table = table_of(value, path, "network", _KEYS)
+    hosts = texts(table.get("allow_hosts", []), path, "network.allow_hosts")
     for host in hosts:
         if not host or "*" in host or "/" in host or any(c.isspace() for c in host):
             raise ConfigError(
                 f"{path}: network.allow_hosts has {host!r}; write exact names or addresses, host or host:port"
             )
-    cidrs = _texts(table.get("allow_cidrs", []), "network.allow_cidrs", path)
+    cidrs = texts(table.get("allow_cidrs", []), path, "network.allow_cidrs")
     for cidr in cidrs:
         try:
             ip_network(cidr)
@@ -55,9 +50,3 @@ def read_network(value: Any, path: Path, *, before: NetworkSettings) -> NetworkS
     return replace(
         before, allow_hosts=(*before.allow_hosts, *hosts), allow_cidrs=(*before.allow_cidrs, *cidrs)
     )
-
-
-def _texts(value: Any, key: str, path: Path) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in cast("list[Any]", value)):
-        raise ConfigError(f"{path}: {key} must be a list of texts, not {value!r:.60}")
-    return cast("list[str]", value)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
 from pegboard.core.errors import ConfigError
+from pegboard.core.schema.problems import did_you_mean, fold
 
 KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
-    "require_sandbox", "hosts", "network", "web", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
+    "require_sandbox", "hosts", "network", "web", "media", "limits", "path_prepend", "exec_timeout_s", "mcpservers",
     "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins",
     "browser", "fallback_models", "allow_models", "model_servers", "model_keys",
 )  # fmt: skip
 """The keys of the first level."""
 
+_FILLED_LATER: Final = ("mcpservers",)
+_AT: Final = re.compile(r"\(at line (\d+), column (\d+)\)|:(\d+) .* at column (\d+)")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -35,7 +38,11 @@ def read_file(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         table = _folded(cast("dict[str, Any]", value))
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return cast("dict[str, Any]", _fill(table, path, "", environment))
+    # Servers are filled one by one where they are read: one that lacks a variable costs only itself.
+    return {
+        key: value if fold(key) in _FILLED_LATER else _fill(value, path, key, environment)
+        for key, value in table.items()
+    }
 
 
 def parse_file(path: Path, *, comments: bool = False) -> Any:
@@ -63,7 +70,25 @@ def parse_file(path: Path, *, comments: bool = False) -> Any:
             case _:
                 return _parse_json5(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(f"{path}: {error}{_marked(text, error)}") from None
+
+
+def _marked(text: str, error: Exception) -> str:
+    """The line in which a syntax error is, with a mark below the place; empty where the error names none."""
+    at = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (0, 0)
+    if found := _AT.search(str(error)):
+        at = (int(found[1] or found[3]), int(found[2] or found[4]))
+    elif str(error).endswith("(at end of document)"):
+        at = (len(text.rstrip().splitlines()), 0)
+    lines = text.splitlines()
+    if not 0 < at[0] <= len(lines):
+        return ""
+    line = lines[at[0] - 1]
+    column = at[1] or len(line) + 1
+    start = max(0, column - 60)
+    # A tab keeps its width in both lines, so that the mark stands below its character.
+    gap = "".join("\t" if c == "\t" else " " for c in line[start : column - 1])
+    return f"\n  {line[start : start + 100]}\n  {gap}^"
 
 
 def parse_json(text: str) -> Any:
@@ -103,18 +128,18 @@ def _parse_yaml(text: str) -> Any:
 
     try:
         return yaml.load(text, UniqueKeys)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" (at line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise ValueError(f"{error.problem or error.context}{where}") from None
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
 
 
 def _folded(value: dict[str, Any]) -> dict[str, Any]:
     """Keys of the first level by their meaning: without regard to case, `_` and `-`."""
-    known = {_fold(k): k for k in KEYS}
-    return _unique((known.get(_fold(str(k)), str(k)), v) for k, v in value.items())
-
-
-def _fold(key: str) -> str:
-    return key.replace("_", "").replace("-", "").lower()
+    known = {fold(k): k for k in KEYS}
+    return _unique((known.get(fold(str(k)), str(k)), v) for k, v in value.items())
 
 
 def _fill(value: Any, path: Path, key: str, environment: Mapping[str, str]) -> Any:
@@ -187,3 +212,43 @@ def typed(kind: Any, value: Any, path: Path, key: str) -> Any:
         names = " or ".join(k.__name__ for k in kinds)
         raise ConfigError(f"{path}: key {key} must be {names}, not {type(value).__name__} ({value!r:.60})")
     return value
+
+
+def texts(value: Any, path: Path, key: str) -> tuple[str, ...]:
+    """A text, or a list of texts.
+
+    Raises:
+        ConfigError: it is neither; the message names file and key.
+    """
+    rows: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if not all(isinstance(one, str) for one in rows):
+        raise ConfigError(f"{path}: {key} must be a list of texts, not {value!r:.60}")
+    return tuple(rows)
+
+
+def table_of(value: Any, path: Path, key: str, known: Collection[str]) -> dict[str, Any]:
+    """A table that has none but known keys.
+
+    Raises:
+        ConfigError: it is not one, or it has another key; the message names file and key, and the nearest known one.
+    """
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{path}: {key} must be a table, not {value!r:.60}")
+    table = cast("Mapping[str, Any]", value)
+    for name in table:
+        if name not in known:
+            meant = did_you_mean(str(name), known, otherwise=f"; known keys: {', '.join(known)}")
+            raise ConfigError(f"{path}: unknown key {key}.{name}{meant}")
+    return dict(table)
+
+
+def path_of(text: str, path: Path, key: str) -> Path:
+    """The file or folder that a setting names: `~` is the home folder, a relative one starts at the settings file.
+
+    Raises:
+        ConfigError: it starts with the home folder of a user who does not exist.
+    """
+    try:
+        return path.parent / Path(text).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"{path}: {key}: there is no home folder for {text!r}") from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.reading import table_of
 from pegboard.core.errors import ConfigError
 from pegboard.process.limits import ResourceLimits
 
@@ -50,9 +50,7 @@ def read_sandbox(value: Any, path: Path, *, before: SandboxSettings) -> SandboxS
     """
     if isinstance(value, str):
         return replace(before, backend=_backend(value, path, "sandbox"))
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{path}: key sandbox must be a backend's name or a table, not {value!r:.60}")
-    table = cast("Mapping[str, Any]", value)
+    table = table_of(value, path, "sandbox", _KEYS)
     changes: dict[str, Any] = {}
     limits: dict[str, int] = {}
     for key, given in table.items():
@@ -68,10 +66,8 @@ def read_sandbox(value: Any, path: Path, *, before: SandboxSettings) -> SandboxS
                 if not isinstance(given, str) or not given or given.startswith("-"):
                     raise ConfigError(f"{path}: {where} must be a name, not {given!r:.60}")
                 changes[key] = given
-            case _ if key in _LIMITS:
-                limits[key] = _limit(key, given, path, where)
             case _:
-                raise ConfigError(f"{path}: unknown key {where}; known: {', '.join(_KEYS)}")
+                limits[key] = _limit(key, given, path, where)
     return replace(before, **changes, limits=replace(before.limits, **limits))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import NAMES
 from pegboard.config.paths import Paths
-from pegboard.config.reading import KeepVariables, parse_file, parse_json
+from pegboard.config.reading import KeepVariables, parse_file, parse_json, path_of
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
@@ -28,7 +28,7 @@ class ConfiguredServers:
     """What the settings say.
 
     Attributes:
-        servers: the user's own, then those of trusted project files.
+        servers: the user's own, then those of trusted project files; one that cannot be used has a `fault`.
         ignored: what an untrusted project file wanted, with the whole command line of each, one sentence each.
     """
 
@@ -58,27 +58,27 @@ def load_servers(
     """The servers of the user's files and of the project's trusted ones; the user's win over equal names.
 
     Raises:
-        ConfigError: a file cannot be read, or a server in it is wrong.
+        ConfigError: a file cannot be read, or what it has in the place of servers is no list or table.
     """
     env = dict(this_environment() if environment is None else environment)
     found: dict[str, ServerConfig] = {}
     ignored: list[str] = []
     for path in _own_files(paths, file):
         for one in _servers(path, env):
-            found.setdefault(one.name, _with_file(one, path.parent))
+            found.setdefault(one.name, _completed(one, path))
     trust = Trust(paths)
     for path in _project_files(workspace):
         if trust.trusts(path):
             for one in _servers(path, {**env, **_editor_words(workspace, paths)}):
-                file_ = path.parent / one.env_file
-                if one.env_file and not trust.trusts(file_):
+                file_ = path.parent / Path(one.env_file).expanduser()
+                if one.env_file and file_.exists() and not trust.trusts(file_):
                     # It may set what makes a program run other code, and the trusted file does not show it.
                     ignored.append(
                         f"{path.name}: envFile {one.env_file} of MCP server {one.name!r} is ignored until you run: "
                         f"pegboard trust {file_}"
                     )
                     one = replace(one, env_file="")
-                found.setdefault(one.name, _with_file(one, path.parent))
+                found.setdefault(one.name, _completed(one, path))
             continue
         # Without variables: an untrusted file could send a secret into a place of its choice.
         for one in _servers(path, KeepVariables()):
@@ -166,21 +166,32 @@ def _editor_words(workspace: Path | None, paths: Paths) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
-    """The server with the variables of its `envFile`; those under `env` win.
+def _completed(server: ServerConfig, file: Path) -> ServerConfig:
+    """The server with `~` in its paths read, and the variables of its `envFile`; those under `env` win.
 
-    Raises:
-        ConfigError: the file cannot be read, or a line of it is no `NAME=VALUE`.
+    One whose file cannot be read, or has a line that is not `NAME=VALUE`, has that as its fault.
     """
-    if not server.env_file or server.fault:
+    if server.fault:
         return server
-    path = folder / server.env_file
+    where = f"MCP server {server.name!r}"
+    try:
+        if server.command.startswith("~"):
+            server = replace(server, command=str(path_of(server.command, file, f"{where}: command")))
+        if server.cwd is not None and server.cwd.startswith("~"):
+            server = replace(server, cwd=str(path_of(server.cwd, file, f"{where}: cwd")))
+        if not server.env_file:
+            return server
+        return replace(server, env={**_variables(path_of(server.env_file, file, where), where), **server.env})
+    except ConfigError as error:
+        return replace(server, fault=f"{server.source}: {error}")
+
+
+def _variables(path: Path, where: str) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ConfigError(
-            f"{server.source}: MCP server {server.name!r}: envFile {path}: {error.strerror}"
-        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{where}: envFile {path}: {why}") from None
     given: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip().removeprefix("export ")
@@ -190,9 +201,9 @@ def _with_file(server: ServerConfig, folder: Path) -> ServerConfig:
         if not mark or not name.strip().isidentifier():
             # Not the line itself: such files hold secrets, and terminals are logged.
             raise ConfigError(
-                f"{path}, line {number}: expected NAME=VALUE, got {len(text)} characters without an ="
+                f"{where}: envFile {path}, line {number}: expected NAME=VALUE, got {len(text)} characters without an ="
             )
         value = value.strip()
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
         given[name.strip()] = value[1:-1] if quoted else value
-    return replace(server, env={**given, **server.env})
+    return given

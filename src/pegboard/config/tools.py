@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.reading import path_of, table_of, texts
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
+from pegboard.core.schema.problems import nearest
 
 _HTTP: Final = (".toml", ".yaml", ".yml", ".md")
 _SKILL: Final = "SKILL.md"
@@ -84,8 +85,8 @@ def read_tool_files(key: str, table: Mapping[str, Any], path: Path) -> ToolSetti
         rows = [_openapi(name, row, path) for name, row in table.items()]
         return ToolSettings(openapi=tuple(rows))
     (only,) = _KEYS[key]
-    _check(key, table, path)
-    given = _texts(table.get(only), f"{key}.{only}", path)
+    table = table_of(table, path, key, _KEYS[key])
+    given = texts(table.get(only), path, f"{key}.{only}")
     match key:
         case "plugins":
             return ToolSettings(plugins=given)
@@ -131,10 +132,7 @@ def trusted_only(
 
 def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
     key = f"openapi.{name}"
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"{path}: {key} must be a table with file = …, not {given!r:.60}")
-    row = cast("Mapping[str, Any]", given)
-    _check(key, row, path, known=_KEYS["openapi"])
+    row = table_of(given, path, key, _KEYS["openapi"])
     if not isinstance(row.get("file"), str):
         raise ConfigError(f"{path}: {key}.file must name the document")
     file = _there(row["file"], f"{key}.file", path)
@@ -153,7 +151,7 @@ def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
         base_url=row.get("base_url", ""),
         auth=_pairs(row.get("auth", {}), f"{key}.auth", path),
         headers=_pairs(row.get("headers", {}), f"{key}.headers", path),
-        keep=_texts(row.get("keep", []), f"{key}.keep", path),
+        keep=texts(row.get("keep", []), path, f"{key}.keep"),
         timeout_s=float(timeout),
     )
 
@@ -177,31 +175,12 @@ def _http_files(text: str, path: Path) -> list[Path]:
 
 
 def _there(text: str, key: str, path: Path) -> Path:
-    found = path.parent / Path(text).expanduser()
+    found = path_of(text, path, key)
     if not found.exists():
-        near = difflib.get_close_matches(
-            found.name, [p.name for p in found.parent.iterdir()] if found.parent.is_dir() else [], n=1
-        )
+        near = nearest(found.name, [p.name for p in found.parent.iterdir()] if found.parent.is_dir() else [])
         meant = f"; did you mean {str(Path(text).with_name(near[0]))!r}?" if near else ""
         raise ConfigError(f"{path}: {key}: {found} does not exist{meant}")
     return found
-
-
-def _check(key: str, table: Mapping[str, Any], path: Path, *, known: tuple[str, ...] = ()) -> None:
-    known = known or _KEYS[key]
-    for one in table:
-        if one not in known:
-            near = difflib.get_close_matches(str(one), known, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
-            raise ConfigError(f"{path}: unknown key {key}.{one}{meant}")
-
-
-def _texts(value: Any, key: str, path: Path) -> tuple[str, ...]:
-    items: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
-    for one in items:
-        if not isinstance(one, str):
-            raise ConfigError(f"{path}: {key} must be a list of texts, not {value!r:.60}")
-    return tuple(items)
 
 
 def _pairs(value: Any, key: str, path: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, assert_never
+from typing import Any, Final, Protocol, TypeAlias, assert_never, cast
 
 
 @dataclass(slots=True)
@@ -110,6 +110,28 @@ def describe(block: Block) -> str:
             return f"[file {name} {mime}, {len(data or b'')} bytes]"
         case _:
             assert_never(block)
+
+
+MAX_PIXELS: Final = 100_000_000
+"""Of a picture, wherever it comes from: unpacked, one of some kilobytes may fill the memory of whoever opens it."""
+
+
+def within_limits(block: Block) -> Block:
+    """The block, or a line in its place that says why it is not shown: a picture of over MAX_PIXELS."""
+    data = block.data if isinstance(block, Image | File) else None
+    if data is None or not cast("Image | File", block).mime_type.startswith("image/"):
+        return block
+    import io
+    from importlib import import_module
+
+    imagesize: Any = import_module("imagesize")
+    try:
+        width, height = imagesize.get(io.BytesIO(data))  # pyright: ignore[reportUnknownMemberType]
+    except Exception:  # noqa: BLE001  Bytes from elsewhere: a head that cannot be read names no size.
+        return block
+    if width * height <= MAX_PIXELS or width < 0:
+        return block
+    return Text(f"[{describe(block)[1:-1]}: {width} x {height} pixels, over {MAX_PIXELS}; it is not shown]")
 
 
 def _b64(data: bytes) -> str:

@@ -13,7 +13,7 @@ from enum import Enum
 from types import FunctionType
 from typing import Any, Final, Protocol, cast
 
-from pegboard.core.content import Block, File, NewArtifact, Text, ToolCall, describe
+from pegboard.core.content import Block, File, NewArtifact, Text, ToolCall, describe, within_limits
 from pegboard.core.errors import (
     BudgetExceeded,
     BuildError,
@@ -25,7 +25,8 @@ from pegboard.core.errors import (
 from pegboard.core.limits import MAX_CHARS
 
 HINT = "\n\n[Analyze the error above and try a different approach.]"
-"""What stands behind every failure that a model reads. A refusal asks it to stop and goes without."""
+"""What stands behind every failure that a model reads. A refusal asks it to stop and goes without, as does a result
+that cannot be read: that call has run, and is not to be tried in another way."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +125,7 @@ class ToolResult:
 
     @classmethod
     def failed(cls, error: ToolError, *, notes: Notes = NO_NOTES) -> ToolResult:
-        """A failed result: `Error: …`, the error's hint, and HINT unless it is a refusal."""
+        """A failed result: `Error: …`, the error's hint, and HINT unless another try would be wrong."""
         return cls(content=(Text(render_error(error)),), error=error, notes=notes)
 
 
@@ -133,8 +134,8 @@ def render_error(error: ToolError) -> str:
     message = error.message if error.message.startswith("Error") else f"Error: {error.message}"
     if error.hint:
         message = f"{message}\n{error.hint}"
-    refused = isinstance(error, PermissionDenied | BudgetExceeded | SuspendedCall)
-    return message if refused else message + HINT
+    stops = isinstance(error, PermissionDenied | BudgetExceeded | SuspendedCall)
+    return message if stops or error.code == "result_unreadable" else message + HINT
 
 
 EMPTY: Final = "(no output)"
@@ -230,6 +231,8 @@ class Shaper:
         out: list[Block] = []
         truncated, spill, left = False, None, limit
         for block in blocks:
+            if not isinstance(block, Text):
+                block = within_limits(block)
             if not isinstance(block, Text):
                 out.append(block)
                 continue

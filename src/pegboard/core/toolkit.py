@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import BuildError, ToolNotFoundError, check_text, format_value
-from pegboard.core.schema.problems import LONGEST_NAME, short_name
+from pegboard.core.schema.problems import did_you_mean, nearest, short_name
 from pegboard.core.tool import Tool
 
 
@@ -52,6 +52,15 @@ class PendingSource(Protocol):
 
     async def wait_ready(self, name: str) -> None:
         """Wait until the start that is under way has ended, if a tool of this name could come of it."""
+        ...
+
+
+@runtime_checkable
+class ChangingSource(Protocol):
+    """A ToolSource that hears of changes before it has taken them in."""
+
+    async def settled(self) -> None:
+        """Wait until every change that it has heard of is in `tools`."""
         ...
 
 
@@ -274,11 +283,7 @@ class Toolkit:
 
     def nearest(self, name: str, *, count: int = 3) -> list[str]:
         """The names most similar to `name`, best first."""
-        import difflib
-
-        if len(name) > LONGEST_NAME:
-            return []
-        return difflib.get_close_matches(_plain(name), list(self._tools), n=count, cutoff=0.5)
+        return nearest(_plain(name), self._tools, count=count, cutoff=0.5)
 
     def _index(self) -> None:
         folded: dict[str, list[str]] = {}
@@ -365,11 +370,8 @@ def _fold(name: str) -> str:
 
 
 def _missing(name: str, known: Iterable[str]) -> str:
-    import difflib
-
     check_text(name, "a toolkit", meant="a tool's name")
-    near = difflib.get_close_matches(name[:LONGEST_NAME], list(known), n=1)
-    meant = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known) or 'none'}."
+    meant = did_you_mean(name, known, otherwise=f"; there are: {', '.join(known) or 'none'}.")
     return f"Tool {short_name(name)} not registered{meant}"
 
 

@@ -7,12 +7,11 @@ import io
 from importlib import import_module
 from typing import Any, Final
 
+from pegboard.core.content import MAX_PIXELS
 from pegboard.documents.errors import DocumentRefused
 
 MAX_SIDE: Final = 1568
 """Longest side in pixels; models downscale beyond it themselves."""
-
-MAX_PIXELS: Final = 100_000_000
 
 
 def read_image(data: bytes, pages: str | None) -> dict[str, Any]:

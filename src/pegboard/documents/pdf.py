@@ -54,14 +54,19 @@ def _opened(data: bytes) -> tuple[Opened, list[str]]:
     try:
         return _by_pdfium(data), []
     except ImportError as missing:
-        first: ImportError | _Damaged = missing
+        first: ImportError | _Damaged | DocumentRefused = missing
         why = "pypdfium2 is not installed"
+    except DocumentRefused as locked:
+        first = locked
+        why = "PDFium does not try an empty owner password"
     except _Damaged as damage:
         first = damage
         why = f"PDFium could not open it ({damage})"
     try:
         return _by_pypdf(data), [f"Read by pypdf, since {why}; words may be split or out of order."]
     except (ImportError, _Damaged) as second:
+        if isinstance(first, DocumentRefused):
+            raise first from None
         if isinstance(first, ImportError):
             # Whoever has only pypdf hears what it says; whoever has neither is told of the first.
             if isinstance(second, ImportError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 import os
 import re
@@ -16,6 +15,7 @@ from typing import Final
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace
 from pegboard.core.policy.patterns import NEVER, wildmatch
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.secrets.clip import clip
 from pegboard.files.walk import MAX_DEPTH, Skipped, TreeWalk, open_folder, scope_below
 from pegboard.ports.files import DirectoryEntry, DirectoryListing, EntryKind
@@ -201,10 +201,8 @@ class NameFilter:
         name = self.type.lower().lstrip("*.")
         name = _TYPE_ALIASES.get(name, name)
         if name not in FILE_TYPES:
-            near = difflib.get_close_matches(name, [*FILE_TYPES, *_TYPE_ALIASES], 1)
-            guess = f" Did you mean {near[0]!r}?" if near else ""
             raise InvalidArguments(
-                f"there is no file type {self.type!r}.{guess}",
+                f"there is no file type {self.type!r}{did_you_mean(name, [*FILE_TYPES, *_TYPE_ALIASES], otherwise='.')}",
                 hint=f"Types: {', '.join(FILE_TYPES)}. For anything else use glob, for example glob='*.{name}'.",
             )
         return FILE_TYPES[name]

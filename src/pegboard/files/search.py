@@ -851,7 +851,8 @@ def _excerpt(fd: int, hits: dict[int, int], before: int, after: int) -> Iterator
     last = max(wanted)
     number = 1
     for piece in text_pieces(fd):
-        lines = piece.split("\n")
+        # A key is known by what stands around the line that is shown.
+        lines = clip(piece).split("\n")
         # Behind the last line end there is no line.
         for text in lines if lines[-1] else lines[:-1]:
             if number in wanted:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.core.secrets.clip import clip
+from pegboard.core.secrets.clip import AROUND, BEFORE, SEVERAL_LINES, clip
 from pegboard.files.roots import hard_link_note
 from pegboard.ports.documents import OFFICE
 from pegboard.ports.files import Slice
@@ -189,6 +189,7 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
     crlf = lf = 0
     chunks = Chunks(fd, 0, facts.st_size)
     skip = unit
+    ahead, begun = "", False
     for chunk in chunks:
         digest.update(chunk)
         text = decoder.decode(chunk[skip:])
@@ -196,6 +197,9 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
         pieces = text.split("\n")
         for i, piece in enumerate(pieces):
             inside = wanted.offset <= number and len(lines) < wanted.limit and budget > 0
+            if inside and not begun:
+                begun = True
+                ahead += "".join(before + "\n" for before in pieces[:i])
             if inside:
                 held += piece[: max(0, wanted.max_line + 1 - len(held))]
                 length += len(piece)
@@ -210,6 +214,8 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
                 budget -= len(held)
                 held, length = "", 0
             number += 1
+        if not begun:
+            ahead = (ahead + text)[-BEFORE:]
     if held:
         if length > wanted.max_line:
             cut.append(number)
@@ -217,7 +223,7 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
     total = number if _unended(fd, facts.st_size, encoding) else number - 1
     newline = "mixed" if crlf and lf else "\r\n" if crlf else "\n"
     return Slice(
-        text="".join(lines),
+        text=_masked("".join(lines), ahead),
         first=wanted.offset if lines else 0,
         last=wanted.offset + len(lines) - 1 if lines else 0,
         total=total,
@@ -228,6 +234,13 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
         cut=tuple(cut),
         notes=(*_doubts("" if unit else encoding), *hard_link_note(facts.st_nlink)),
     )
+
+
+def _masked(text: str, ahead: str, behind: str = "") -> str:
+    """The text between two others, with marks for what they together show to be secret."""
+    if ahead or behind or any(word in text for word in SEVERAL_LINES):
+        return clip(ahead + text + behind, len(ahead), len(ahead) + len(text))
+    return text
 
 
 def _unended(fd: int, size: int, encoding: str) -> bool:
@@ -259,7 +272,8 @@ def read_slice(
     """Lines `offset` to `offset + limit - 1` of the open regular file `fd`, decoded.
 
     Lines end at LF or CRLF; at CR alone only where the file has no LF. Each keeps its ending as
-    `\\n`, so consecutive slices joined are the file.
+    `\\n`, so consecutive slices joined are the file. Marks stand for secrets that go over lines, as the
+    lines around the slice show; no line is lost.
 
     Args:
         offset: 1-based; -N starts at the N-th last line.
@@ -317,9 +331,10 @@ class _Reader:
         text = _decode(raw, cut, first, encoding, wanted.max_line, self.separator)
         if first == 1:
             text = text.removeprefix("\ufeff")
+        ahead, behind = ("", "") if start is None else self._around(start, raw, cut, encoding)
         return Slice(
             notes=_notes(text, raw, encoding, self.facts.st_nlink),
-            text=text.replace("\0", "\u2400"),
+            text=_masked(text, ahead, behind).replace("\0", "\u2400"),
             first=first if raw else 0,
             last=first + len(raw) - 1 if raw else 0,
             total=total,
@@ -329,6 +344,13 @@ class _Reader:
             size=size,
             cut=tuple(cut),
         )
+
+    def _around(self, start: int, raw: list[bytes], cut: list[int], encoding: str) -> tuple[str, str]:
+        """Some text before and behind the lines, which may tell that a part of a secret stands in them."""
+        ahead = os.pread(self.fd, min(start, BEFORE), max(0, start - BEFORE)) if start else b""
+        end = start + sum(map(len, raw))
+        behind = os.pread(self.fd, AROUND, end) if end < self.facts.st_size and not cut else b""
+        return ahead.decode(encoding, "replace"), behind.decode(encoding, "replace")
 
     def _whole(self) -> bytes:
         return b"".join(Chunks(self.fd, 0, self.facts.st_size))

@@ -19,7 +19,6 @@ type, and one whose argument is absent is left out.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -28,6 +27,7 @@ from urllib.parse import urlsplit
 
 from pegboard.core.errors import BuildError
 from pegboard.core.schema.foreign import from_property_map, is_property_map
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.schema.signature import Signature
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
@@ -97,9 +97,9 @@ def http_tool(
     missing = [k for k in ("name", "description", "url") if not definition.get(k)]
     if unknown or missing:
         what = f"unknown key {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
-        near = difflib.get_close_matches(unknown[0], sorted(_KEYS), n=1) if unknown else []
-        meant = f"did you mean {near[0]!r}?" if near else f"keys are {', '.join(sorted(_KEYS))}"
-        raise BuildError(f"{label}: {what}; {meant}")
+        keys = f"; keys are {', '.join(sorted(_KEYS))}"
+        meant = did_you_mean(unknown[0], _KEYS, otherwise=keys) if unknown else keys
+        raise BuildError(f"{label}: {what}{meant}")
     given = cast("Mapping[str, Any]", definition.get("parameters") or {})
     schema = from_property_map(_without_optional(given)) if is_property_map(given) else dict(given)
     _mark_optional(schema, given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -47,8 +47,12 @@ def openapi_tools(
     keep: Iterable[str] = (),
     timeout_s: float = 30.0,
     client: Callable[[], Any] | None = None,
+    notes: Callable[[str], None] | None = None,
 ) -> Toolkit:
     """A tool for each operation of a document.
+
+    Names that are the same once they are fitted are told apart by `_2`, `_3` and so on, and an operation that cannot
+    be read is left out; `notes` gets a sentence for each of these.
 
     Args:
         document: JSON or YAML text, or the parsed document. Only references inside it are followed.
@@ -60,9 +64,10 @@ def openapi_tools(
         keep: patterns of tool names or `METHOD /path`; empty = all.
         timeout_s: seconds for connecting and for each read.
         client: makes an httpx2.AsyncClient in place of our own.
+        notes: is told what was renamed or left out; None = the log `pegboard.openapi`.
 
     Raises:
-        BuildError: no OpenAPI document, no server, or two operations of one name.
+        BuildError: no OpenAPI document, no server, or a credential for which it has no place.
     """
     spec = parsed(document)
     base = base_url or base_of(spec)
@@ -70,9 +75,16 @@ def openapi_tools(
     sender = Sender(secrets=secrets or {}, timeout_s=timeout_s, client=client)
     fixed = _credentials(spec, auth or {}, {**(headers or {})})
     patterns = tuple(keep)
-    tools: list[Tool] = []
+    note = notes or _logged
+    tools: dict[str, Tool] = {}
+    renamed: list[str] = []
+    faults: list[str] = []
     for path, given in mapping(spec.get("paths")).items():
-        item = follow(spec, given)
+        try:
+            item = follow(spec, given)
+        except BuildError as error:
+            faults.append(f"{path} is left out: {error}")
+            continue
         for method in _METHODS:
             operation = mapping(item.get(method))
             if not operation:
@@ -82,12 +94,39 @@ def openapi_tools(
                 fnmatchcase(name, p) or fnmatchcase(f"{method.upper()} {path}", p) for p in patterns
             ):
                 continue
-            read = _read_operation(spec, method, path, item, operation)
-            here = base_url or base_of(spec, operation, item)
-            # A document that sends one operation elsewhere must not carry the credentials there.
-            known = fixed if effects_of(here) == origin else FixedFields()
-            tools.append(_tool(read, operation, name, here, sender, known))
-    return Toolkit(tools)
+            free = _free_name(name, tools)
+            try:
+                read = _read_operation(spec, method, path, item, operation)
+                here = base_url or base_of(spec, operation, item)
+                # A document that sends one operation elsewhere must not carry the credentials there.
+                known = fixed if effects_of(here) == origin else FixedFields()
+                made = _tool(read, operation, free, here, sender, known)
+                made.signature.check()
+            except (BuildError, TypeError, ValueError, AttributeError, KeyError) as error:
+                # The document is somebody else's: one operation of a wrong form must not cost the others.
+                faults.append(f"{method.upper()} {path} is left out: {error}")
+                continue
+            tools[free] = made
+            if free != name:
+                renamed.append(
+                    f"{method.upper()} {path} is called {free}, since another operation is called {name}"
+                )
+    if faults and not tools:
+        raise BuildError(f"no operation can be used: {faults[0]}")
+    for text in (*renamed, *faults):
+        note(text)
+    return Toolkit(list(tools.values()))
+
+
+def _logged(text: str) -> None:
+    import logging
+
+    logging.getLogger("pegboard.openapi").warning("%s", text)
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    numbered = (f"{name[: 64 - len(mark)]}{mark}" for mark in map("_{}".format, range(2, len(taken) + 3)))
+    return next(one for one in (name, *numbered) if one not in taken)
 
 
 def _tool(

@@ -81,7 +81,7 @@ class MCPServer:
         auth: an `httpx2.Auth` for HTTP; see `pegboard.mcp.auth`.
 
     Attributes:
-        warnings: what a person should know: refused tools, suspicious descriptions, broken lists.
+        warnings: what a person should know: refused tools, suspicious descriptions, broken lists, stray output.
         revision: grows whenever the list of tools has changed.
 
     Raises:
@@ -140,7 +140,13 @@ class MCPServer:
     def warnings(self) -> tuple[str, ...]:
         """See the class."""
         listed = () if self._catalogue is None else self._catalogue.warnings
-        return (*listed, *self._collisions.values())
+        stray = "" if self._connection is None else self._connection.stray
+        printed = (
+            [f"{self.name} prints other text to standard output, which breaks other clients: {stray!r}"]
+            if stray
+            else []
+        )
+        return (*listed, *self._collisions.values(), *printed)
 
     @property
     def stderr(self) -> str:
@@ -238,6 +244,11 @@ class MCPServer:
                 hint="The server has changed its list; look at the tools that are there now.",
             )
         return found
+
+    async def settled(self) -> None:
+        """Wait until the changes of its lists that it has announced are taken in."""
+        if self._connection is not None:
+            await self._connection.settled()
 
     async def refresh(self) -> None:
         """List again; called when the server says that its lists have changed."""

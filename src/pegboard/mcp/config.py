@@ -23,7 +23,7 @@ _ASKS: Final = re.compile(
     r"^--?[\w-]*(?:token|secret|passw|key|auth|credential|header|cookie|pat$)", re.IGNORECASE
 )
 _LONGEST_TOLD: Final = 300
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,47}\Z")
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,47}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class ServerConfig:
     def __post_init__(self) -> None:
         for what in ("name", "command", "url"):
             check_text(getattr(self, what), f"an MCP server's {what}")
-        if not _NAME.match(self.name):
+        if not NAME.match(self.name):
             raise ConfigError(
                 f"MCP server name {self.name!r} must be 1 to 48 letters, digits, _, - or ., "
                 "starting with a letter or digit"

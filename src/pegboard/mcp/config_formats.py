@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from pegboard.core.errors import ConfigError
-from pegboard.mcp.config import OAUTH, ServerConfig, Transport
+from pegboard.core.schema.problems import did_you_mean, fold
+from pegboard.mcp.config import NAME, OAUTH, ServerConfig, Transport
 from pegboard.mcp.naming import STYLES, Style
 
 _TRANSPORTS: Final[Mapping[str, Transport]] = {
@@ -42,13 +43,13 @@ def servers_of(
         inputs: answers for VS Code's `${input:id}` by id; others come from PEGBOARD_INPUT_ID in the environment
             or the default under the file's own `inputs`; a missing one is an error that names the variable.
         source: for messages.
-        keep: a server whose variable has no value is kept, with that as its `fault`: it must not cost the others.
-        foreign: another program owns the file: what is wrong with a server becomes its `fault`, a key that means
-            nothing here one of its `notes`.
+        keep: a server that is wrong, or whose variable has no value, is kept with that as its `fault`: it must not
+            cost the others.
+        foreign: another program owns the file: a name that is not allowed here is fitted, and a key that means
+            nothing here becomes one of the server's `notes`.
 
     Raises:
-        ConfigError: a wrong key or value, unless `foreign`; a variable without a value, unless `keep`; the message
-            names both.
+        ConfigError: a wrong name, key or value, or a variable without a value, unless `keep`; the message names it.
     """
     table = _inner(value)
     answers = _answers(value, environment, inputs or {})
@@ -60,9 +61,13 @@ def servers_of(
     else:
         raise ConfigError(f"{source}: MCP servers must be a list or a map, not {type(table).__name__}")
     out: list[ServerConfig] = []
-    for name, row in rows:
+    for written, row in rows:
+        taken = {one.name for one in out}
+        name = written
+        if foreign and not NAME.match(written):
+            name = _fitted(written, taken)
         try:
-            if name in {one.name for one in out}:
+            if name in taken:
                 raise ConfigError(f"{source}: two MCP servers are called {name!r}")
             if not isinstance(row, Mapping):
                 raise ConfigError(f"{source}: MCP server {name!r} must be a table, not {type(row).__name__}")
@@ -70,24 +75,26 @@ def servers_of(
             filled = cast("Mapping[str, Any]", fill.fill(row, ""))
             if fill.fault and not keep:
                 raise ConfigError(fill.fault)
-            out.append(_server(name, filled, source, fill.fault, foreign=foreign))
+            made = _server(name, filled, source, fill.fault, foreign=foreign)
         except ConfigError as error:
-            if not foreign:
+            if not keep:
                 raise
-            out.append(_unusable(name, str(error), source, taken={one.name for one in out}))
+            # It cannot be started, and is listed with what is wrong with it.
+            made = ServerConfig(
+                name=_fitted(written, taken), transport="streamable_http", source=source, fault=str(error)
+            )
+        if made.name != written:
+            note = f"{source}: the MCP server {written!r} is called {made.name!r} here"
+            made = replace(made, notes=(note, *made.notes))
+        out.append(made)
     return tuple(out)
 
 
-def _unusable(name: str, fault: str, source: str, *, taken: set[str]) -> ServerConfig:
-    """A server that is listed with what is wrong with it, and cannot be started."""
+def _fitted(name: str, taken: set[str]) -> str:
+    """The name in characters that are allowed here, with a number where it is taken."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip("_.-")[:40] or "server"
     numbered = (plain, *(f"{plain}-{number}" for number in range(2, len(taken) + 3)))
-    return ServerConfig(
-        name=next(one for one in numbered if one not in taken),
-        transport="streamable_http",
-        source=source,
-        fault=fault,
-    )
+    return next(one for one in numbered if one not in taken)
 
 
 def input_variable(id: str) -> str:
@@ -117,7 +124,7 @@ def _inner(value: Any) -> Any:
     for _ in range(3):
         if not isinstance(value, Mapping):
             return cast("object", value)
-        folded: dict[str, Any] = {_fold(str(k)): v for k, v in cast("Mapping[Any, Any]", value).items()}
+        folded: dict[str, Any] = {fold(str(k)): v for k, v in cast("Mapping[Any, Any]", value).items()}
         found: Any = next((folded[w] for w in _WRAPPERS if isinstance(folded.get(w), Mapping | list)), None)
         # A server may be called "tools": its table has a command or url, a wrapper has not.
         if found is None or (isinstance(found, Mapping) and _is_server(cast("Mapping[str, Any]", found))):
@@ -128,7 +135,7 @@ def _inner(value: Any) -> Any:
 
 def _is_server(table: Mapping[str, Any]) -> bool:
     return any(
-        isinstance(v, str) and _fold(str(k)) in ("command", "url", "serverurl") for k, v in table.items()
+        isinstance(v, str) and fold(str(k)) in ("command", "url", "serverurl") for k, v in table.items()
     )
 
 
@@ -154,20 +161,16 @@ def _server(name: str, row: Mapping[str, Any], source: str, fault: str, *, forei
     found: dict[str, Any] = {}
     notes: list[str] = []
     for key, value in row.items():
-        if _fold(key) in _GRANTS:
+        if fold(key) in _GRANTS:
             if value:
                 notes.append(
                     f"{source}: MCP server {name!r}: the key {key!r} grants nothing here; to let its calls run "
                     f"unasked, say 'allow call:{name}/*' in a policy"
                 )
             continue
-        field_name = _KEYS.get(_fold(key))
+        field_name = _KEYS.get(fold(key))
         if field_name is None:
-            import difflib
-
-            near = difflib.get_close_matches(_fold(key), list(_KEYS), n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            unknown = f"{source}: MCP server {name!r} has the unknown key {key!r}{meant}"
+            unknown = f"{source}: MCP server {name!r} has the unknown key {key!r}{did_you_mean(key, _KEYS)}"
             if not foreign:
                 raise ConfigError(unknown)
             notes.append(unknown)
@@ -182,7 +185,7 @@ def _server(name: str, row: Mapping[str, Any], source: str, fault: str, *, forei
 
 def _typed(name: str, found: dict[str, Any], source: str, fault: str) -> ServerConfig:
     url = _text(found.get("url"))
-    said = _fold(_text(found.get("transport")))
+    said = fold(_text(found.get("transport")))
     transport = _TRANSPORTS.get(said) if said else ("streamable_http" if url else "stdio")
     if transport is None:
         raise ValueError(f"transport {found['transport']!r} is none of stdio, streamable_http, sse, http_sse")
@@ -252,14 +255,10 @@ class _Filler:
         return found
 
 
-def _fold(key: str) -> str:
-    return key.replace("_", "").replace("-", "").lower()
-
-
 def _get(row: Any, key: str) -> Any:
     if not isinstance(row, Mapping):
         return None
-    return next((v for k, v in cast("Mapping[Any, Any]", row).items() if _fold(str(k)) == key), None)
+    return next((v for k, v in cast("Mapping[Any, Any]", row).items() if fold(str(k)) == key), None)
 
 
 def _text(value: Any) -> str:
@@ -287,10 +286,10 @@ def _table(value: Any, key: str) -> dict[str, str]:
 
 
 def _oauth(value: Any) -> dict[str, str]:
-    known = {_fold(key): key for key in OAUTH}
+    known = {fold(key): key for key in OAUTH}
     out: dict[str, str] = {}
     for key, given in _table(value, "oauth").items():
-        name = known.get(_fold(key))
+        name = known.get(fold(key))
         if name is None:
             raise ValueError(f"oauth has the unknown key {key!r}; known are {', '.join(OAUTH)}")
         out[name] = given
@@ -313,9 +312,9 @@ def _flag(value: Any, key: str) -> bool:
 
 
 def _style(value: Any) -> Style:
-    word = _fold(_text(value)) or "mcp"
+    word = fold(_text(value)) or "mcp"
     for style in STYLES:
-        if _fold(style) == word:
+        if fold(style) == word:
             return style
     raise ValueError(f"naming {value!r} is none of {', '.join(STYLES)}")
 

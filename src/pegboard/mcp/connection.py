@@ -42,6 +42,7 @@ EVERY_S: Final = 0.5
 """Seconds between two of the later ones: each is a record that is kept, and a server may send any number."""
 _CLOSE_S: Final = 10.0
 _RELIST_S: Final = 0.25
+_SETTLE_S: Final = 5.0
 
 
 class Connection:
@@ -65,10 +66,17 @@ class Connection:
         self._owner: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._stale = asyncio.Event()
+        self._listed = asyncio.Event()
+        self._listed.set()
         self._ready: asyncio.Future[None] | None = None
         self._asking = ElicitationHandler(self.config.name, server.limits)
         self._active = 0
         self._status = 0
+
+    @property
+    def stray(self) -> str:
+        """The first line of a program's output that was no message; may be empty."""
+        return "" if self._process is None else sanitise(self._process.stray)
 
     @property
     def stderr(self) -> str:
@@ -178,6 +186,7 @@ class Connection:
             await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)
             self.alive = False
         finally:
+            self._listed.set()
             for task in waits:
                 task.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
@@ -188,6 +197,7 @@ class Connection:
             self._stale.clear()
             with contextlib.suppress(PegboardError, MCPError, httpx2.HTTPError):
                 await self._server.refresh()
+            self._listed.set()
             # A server that says this without end would have us listing without end.
             await asyncio.sleep(_RELIST_S)
 
@@ -199,7 +209,7 @@ class Connection:
                 session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
             ) as changes:
                 async for _ in changes:
-                    self._stale.set()
+                    self._announced()
 
     @staticmethod
     def _announces(session: ProtocolSession) -> bool:
@@ -248,7 +258,17 @@ class Connection:
             | types.ResourceListChangedNotification
             | types.PromptListChangedNotification,
         ):
-            self._stale.set()
+            self._announced()
+
+    def _announced(self) -> None:
+        self._stale.set()
+        self._listed.clear()
+
+    async def settled(self) -> None:
+        """Wait until what the server has announced so far has been listed again, a few seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_S):
+                await self._listed.wait()
 
     def too_slow(self) -> TimedOut:
         """That it did not start in time, and what it said."""

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.schema.foreign import ForeignSchema
-from pegboard.core.schema.json_schema import pointer
+from pegboard.core.schema.json_schema import mended, pointer
 from pegboard.mcp.pins import Definition
 from pegboard.mcp.text_warnings import sanitise
 
@@ -26,23 +26,24 @@ EMPTY: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 def definition_of(name: str, description: Any, schema: Any) -> Definition | str:
     """A server's words as a Definition, or the reason why they are refused.
 
-    The schema stays as it is; the description is kept whole for the pin and cut for models elsewhere.
+    The schema stays as it is for the pin, beside what it means; the description is kept whole and cut for models
+    elsewhere.
     """
-    if schema is None:
+    if schema is None or schema == []:
         schema = EMPTY
-    why = schema_fault(schema)
-    if why:
-        return why
+    meant = meant_schema(schema)
+    if isinstance(meant, str):
+        return meant
     text = description if isinstance(description, str) else ""
-    return Definition(name=name, description=text, schema=cast("Mapping[str, Any]", schema))
+    return Definition(name=name, description=text, schema=cast("Mapping[str, Any]", schema), meant=meant)
 
 
 def output_of(schema: Any) -> tuple[Mapping[str, Any] | None, str]:
     """A server's output schema, and why it is not used; one out of bounds costs the check and not the tool."""
     if schema is None:
         return None, ""
-    why = schema_fault(schema)
-    return (None, why) if why else (cast("Mapping[str, Any]", schema), "")
+    meant = meant_schema(schema)
+    return (None, meant) if isinstance(meant, str) else (meant, "")
 
 
 def shown_description(text: str) -> str:
@@ -54,14 +55,11 @@ def shown_description(text: str) -> str:
     return raw[:MAX_DESCRIPTION].decode("utf-8", "ignore") + " … [cut]"
 
 
-def schema_fault(schema: Any) -> str:
-    """Why a schema is refused; empty where it is taken. Never recurses, never fetches."""
+def meant_schema(schema: Any) -> Mapping[str, Any] | str:
+    """The schema of an object as it is meant, slips mended, or why it is refused. Never fetches."""
     if not isinstance(schema, Mapping):
         return f"its schema is no object but {type(schema).__name__}"
     root = cast("Mapping[str, Any]", schema)
-    kind = root.get("type", "object")
-    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        return f"its schema's top level must be an object, not {kind!r:.40}"
     why = _walk_fault(root)
     if why:
         return why
@@ -72,12 +70,17 @@ def schema_fault(schema: Any) -> str:
     # Without a reference there is nothing to unfold, and most schemas have none.
     if ('"$ref"' in text or '"$dynamicRef"' in text) and _unfolded(root) > MAX_UNFOLDED:
         return f"its schema unfolds to over {MAX_UNFOLDED} parts when its references are followed"
+    if root.get("type") in (None, "null", []):
+        # Arguments are an object, whatever was left out or empty here.
+        root = {**root, "type": "object"}
+    # Whole, since some slips are valid and fit no call, such as an enum without values.
+    checked = ForeignSchema(mended(root))
     try:
         # One that no validator takes would fail at every call, and a provider refuses the whole list for it.
-        ForeignSchema(root).check()
+        checked.check_root()
     except BuildError as error:
-        return f"its schema is not valid ({sanitise(str(error))[:200]})"
-    return ""
+        return f"its schema is not valid ({sanitise(str(error))[:300]})"
+    return cast("Mapping[str, Any]", checked.said)
 
 
 def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:

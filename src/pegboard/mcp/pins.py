@@ -21,15 +21,18 @@ class Definition:
 
     Attributes:
         name, description, schema: as the server gives them.
+        meant: the schema with its slips mended, for models and validators; the schema itself where it has none.
         digest: SHA-256 (hex) over these three; every call compares it, so it is made once.
     """
 
     name: str
     description: str
     schema: Mapping[str, Any]
+    meant: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     digest: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "meant", self.meant or self.schema)
         object.__setattr__(self, "digest", sha256_of([self.name, self.description, self.schema]))
 
     def text(self) -> str:

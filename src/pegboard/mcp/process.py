@@ -32,6 +32,7 @@ class ServerProcess:
         stderr: the head and the tail of what it wrote there.
         exit_code: its status once it has ended; negative = killed by that signal.
         fault: why reading was given up, empty where it was not.
+        stray: the first line of its output that was no message.
         unread: the last line of its output that was no message, or that answered nothing.
     """
 
@@ -44,7 +45,7 @@ class ServerProcess:
         self.stderr = HeadTailBuffer(65_536)
         self.exit_code: int | None = None
         self.fault = ""
-        self.unread = ""
+        self.stray = self.unread = ""
         self.ended = asyncio.Event()
         self._transports: list[asyncio.BaseTransport] = []
 

@@ -137,6 +137,7 @@ class StdioDispatcher:
                         continue
                     garbage += 1
                     text = line[-_NOTED:].decode("utf-8", "replace") if isinstance(line, bytes) else "…"
+                    self._process.stray = self._process.stray or text.strip()
                     self._process.unread = f"{self._process.unread} {text}"[-_NOTED:]
                     if garbage > MAX_GARBAGE:
                         self._process.fault = f"it wrote {garbage} lines that are no messages"

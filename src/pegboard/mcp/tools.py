@@ -294,9 +294,7 @@ def tool_of(server: MCPServer, offer: RemoteTool) -> Tool:
         parameters={"type": "object", "properties": {}},
         touches=("call",),
     )
-    schema = offer.definition.schema
-    if "type" not in schema:
-        schema = {"type": "object", **schema}
+    schema = offer.definition.meant
     return tool.copy(
         parameters=schema,
         signature=Signature.foreign(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.core.errors import ConfigError, ModelError
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.toolkit import import_object
 from pegboard.models import MODELS
 from pegboard.models.conversation import RetryTiming
@@ -185,11 +185,8 @@ def parse(text: str) -> ModelReference:
     family, colon, name = text.strip().partition(":")
     family = family.lower().replace("_", "-")
     if family not in MODELS:
-        near = difflib.get_close_matches(family, MODELS, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(
-            f"unknown model provider {family!r} in {text!r}{meant or '.'} Forms: {', '.join(FORMS)}"
-        )
+        meant = did_you_mean(family, MODELS, otherwise=".")
+        raise ConfigError(f"unknown model provider {family!r} in {text!r}{meant} Forms: {', '.join(FORMS)}")
     if family == "local":
         if name:
             raise ConfigError(f"{text!r}: local takes no name")

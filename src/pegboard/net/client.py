@@ -25,6 +25,7 @@ _SECRET_HEADERS: Final = (
     "cookie",
     "proxy-authorization",
     "x-api-key",
+    "x-goog-api-key",
     "x-subscription-token",
 )
 _CONNECT_S: Final = 10.0

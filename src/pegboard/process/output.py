@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import BinaryIO, Final
 
+from pegboard.core.secrets.clip import BEFORE, open_end
+
 _FOLD: Final = 64
 
 
@@ -82,6 +84,12 @@ class HeadTailBuffer:
             lost = tail_start - len(head)
             return head[offset:] + tail, lost
         return tail, tail_start - offset
+
+    def before(self, offset: int) -> bytes:
+        """Some kept bytes that stand right before stream position `offset`."""
+        since, _ = self.since(offset)
+        data, lost = self.since(max(0, offset - BEFORE))
+        return b"" if lost else data[: len(data) - len(since)]
 
     def _write_spill(self, chunk: bytes) -> None:
         if self._spill is None or self._spill_left == 0:
@@ -209,6 +217,22 @@ def trim_to_characters(data: bytes, *, start: bool = False, end: bool = False) -
                 data = data[:-back]
             break
     return data
+
+
+def open_bytes(data: bytes) -> int:
+    """How many bytes at the end of a stream may be the first part of a secret of which more will come."""
+    text = trim_to_characters(data, start=True).decode("utf-8", "replace")
+    return min(len(text[len(text) - open_end(text) :].encode()), len(data))
+
+
+def without_open_end(text: str, start: int = 0) -> str:
+    """The text of a stream that was broken off, with a mark for what from `start` on may be the first part of a secret."""
+    end = max(start, len(text) - open_end(text))
+    if end == len(text):
+        return text
+    from pegboard.core.secrets.redact import redaction_mark
+
+    return text[:end] + redaction_mark(text[end:])
 
 
 def joined(head: bytes, tail: bytes, dropped: int, *, fallbacks: Sequence[str] = ()) -> str:

@@ -26,7 +26,7 @@ from pegboard.core.limits import Clock, Limits, SystemClock
 from pegboard.core.result import ToolResult, for_model
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, UserMessage
-from pegboard.ports.model import Model
+from pegboard.ports.model import Conversation, Model
 from pegboard.runtime.budget import USED_UP, LimitUse, RunBudget
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.engine import Engine
@@ -141,6 +141,7 @@ class Loop:
         price: dollars of one turn by the model that was asked; None where unknown.
         window: what one request may take.
         offer: the tools that a model of a name may have; None = all.
+        latest_tools: the tools that there are now, asked before each request; None = the executor's, which stay.
         answers: what was answered to calls that waited, by the key that they wait for.
         code: the program's own functions among the tools, told with its start: only a program that has them can
             resume it.
@@ -161,6 +162,7 @@ class Loop:
     price: Callable[[str, AssistantMessage], float | None] | None = None
     window: Window = field(default_factory=Window)
     offer: Callable[[str, Toolkit], Toolkit] | None = None
+    latest_tools: Callable[[], Awaitable[Toolkit]] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     telemetry: Telemetry | None = None
     unpaid: Callable[[], Awaitable[str]] | None = None
@@ -177,14 +179,7 @@ class Loop:
         is taken up again: open calls that had started are answered as interrupted unless their tool
         is idempotent, calls that waited get their answer, the others run now.
         """
-        kit = self.executor.toolkit.advertised()
-        offered = kit if self.offer is None else self.offer(self.model.name, kit)
-        talk = WindowedConversation(
-            lambda: self.model.converse(
-                instructions=self.instructions, tools=offered, output_schema=self.output_schema
-            ),
-            self.window,
-        )
+        talk = WindowedConversation(self._converse, self.window)
         before = None if task or history is None else history
         state.budget = RunBudget(
             self.limits,
@@ -214,6 +209,19 @@ class Loop:
         finished = self._finished(state, ended)
         self._record(finished)
         return finished
+
+    def _converse(self) -> Conversation:
+        kit = self.executor.toolkit.advertised()
+        offered = kit if self.offer is None else self.offer(self.model.name, kit)
+        return self.model.converse(
+            instructions=self.instructions, tools=offered, output_schema=self.output_schema
+        )
+
+    async def _update_tools(self, conversation: WindowedConversation) -> None:
+        """Let the next request offer the tools that there are now."""
+        before = self.executor.toolkit
+        if self.latest_tools is not None and await self.latest_tools() is not before:
+            conversation.reopen()
 
     def _begin(
         self,
@@ -311,6 +319,7 @@ class Loop:
                     return await self._final_answer(asking, conversation, state, over, ending, engine)
                 if near is not None:
                     self._record(Notice(text=f"{near} are used", detail=asdict(near)))
+                await self._update_tools(conversation)
             try:
                 # The turn that an ended process has had is given again.
                 turn = state.turns + (answered is None)

@@ -154,12 +154,16 @@ class WindowedConversation:
 
     def start_again(self, messages: Sequence[Message], sizes: Sequence[int]) -> None:
         """Open a new conversation that holds these messages, of these sizes, and no others."""
-        self._talk = self._converse()
         self.messages = list(messages)
         self._sizes = list(sizes)
         self._tokens = self._estimated = sum(sizes)
         self._images = [s for m in messages for s in images_in(m)]
-        for message in messages:
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Open a new conversation that holds the same messages, for tools that have changed."""
+        self._talk = self._converse()
+        for message in self.messages:
             self._talk.append(message)
 
 

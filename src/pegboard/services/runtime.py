@@ -121,7 +121,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def agent(self, executor: Any, *, model: str | None, turns: int | None = None) -> Any:
+    def agent(self, executor: Any, *, model: str | None, turns: int | None = None, output: Any = None) -> Any:
         """An Agent by the settings over an executor of this runtime.
 
         Raises:

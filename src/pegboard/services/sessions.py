@@ -139,6 +139,7 @@ class Sessions:
         *,
         model: str | None = None,
         turns: int | None = None,
+        output: Any = None,
     ) -> AsyncGenerator[Conversation]:
         """Work on a session, until the block ends.
 
@@ -147,6 +148,7 @@ class Sessions:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
             turns: the most model turns of a run; None = as the settings say.
+            output: a type or JSON Schema that answers must fit; None = any text.
 
         Raises:
             ConfigError: another process works on the session now.
@@ -158,7 +160,7 @@ class Sessions:
             self._runtime.executor(interaction, session=session) as executor,
         ):
             agent = await _agent(
-                self._runtime, executor, session, opened.events, model, turns, interaction
+                self._runtime, executor, session, opened.events, model, turns, interaction, output
             )  # fmt: skip
             talk = Conversation(self._runtime, self._history, executor, opened.log, agent, session=session)
             try:
@@ -175,9 +177,12 @@ async def _agent(
     model: str | None,
     turns: int | None,
     interaction: Interaction,
+    output: Any = None,
 ) -> Any:
     """An agent that knows the session so far; its model is opened, so that a wrong name is told at once."""
-    agent = await agent_for(runtime, executor, model=model, turns=turns, interaction=interaction)
+    agent = await agent_for(
+        runtime, executor, model=model, turns=turns, interaction=interaction, output=output
+    )
     agent.model()
     agent.remember(session, events)
     return agent
@@ -190,6 +195,7 @@ async def agent_for(
     model: str | None,
     turns: int | None = None,
     interaction: Interaction = NOBODY,
+    output: Any = None,
 ) -> Any:
     """An agent; where no model is found, a person is asked whether a server of this machine may be one.
 
@@ -199,11 +205,11 @@ async def agent_for(
     from pegboard.models.resolve import NoModel
 
     try:
-        return runtime.agent(executor, model=model, turns=turns)
+        return runtime.agent(executor, model=model, turns=turns, output=output)
     except NoModel as none:
         accept = interaction.accept_server
         for server in none.found if accept is not None else ():
             if server.models and accept is not None and await accept(server):
                 AcceptedServers(runtime.paths).add(server)
-                return runtime.agent(executor, model=model, turns=turns)
+                return runtime.agent(executor, model=model, turns=turns, output=output)
         raise

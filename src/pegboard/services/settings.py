@@ -38,6 +38,7 @@ PROGRAMS: Final = {
     "git": "repositories",
     "rg": "faster search (Debian package ripgrep)",
     "chromium": "the browser tool (Debian package chromium)",
+    "espeak-ng": "speech without a network (Debian package espeak-ng)",
 }
 """Programs that we use where they are found, and what for."""
 
@@ -72,6 +73,7 @@ class Settings:
             "refused": refused or "",
             "mode": runtime.policy.mode,
             "config": [str(p) for p in runtime.config.files],
+            "ignored": list(runtime.config.ignored),
             "sandbox": sandbox,
             "programs": {name: shutil.which(name) for name in PROGRAMS},
             "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},

@@ -14,10 +14,19 @@ from typing import Final
 
 from pegboard.core.errors import Conflict, NotFound, TooLarge
 from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.secrets.clip import BEFORE, clip
 from pegboard.ports.processes import Process, ProcessOutput, State
 from pegboard.ports.shell import ExecOutcome, ExecRequest
 from pegboard.ports.snapshot import Snapshot
-from pegboard.process.output import HeadTailBuffer, decode_output, joined, plain_text, trim_to_characters
+from pegboard.process.output import (
+    HeadTailBuffer,
+    decode_output,
+    joined,
+    open_bytes,
+    plain_text,
+    trim_to_characters,
+    without_open_end,
+)
 from pegboard.shell.exec import STOPPED_ITSELF, CommandShell, RunningCommand
 from pegboard.shell.pty import PASTE_END, PASTE_START, key_bytes, open_terminal
 
@@ -134,9 +143,11 @@ class BackgroundCommands:
 
     def adopt(self, running: RunningCommand) -> str:
         """Own a command that has ended while children of it run on."""
-        seen = [ring.total for ring in _rings(running)]
+        rings = _rings(running)
+        # What was held back of the outcome comes with the first poll.
+        seen = [ring.total - open_bytes(b"".join(ring.parts())) for ring in rings]
         job = self._add(running, "left running by an ended command", terminal=False)
-        job.polled, job.written, job.looked = list(seen), list(seen), list(seen)
+        job.polled, job.written, job.looked = seen, list(seen), [ring.total for ring in rings]
         return job.process_id
 
     def list(self) -> tuple[Process, ...]:
@@ -153,13 +164,13 @@ class BackgroundCommands:
         while job.state == "running" and not self._has_news(job):
             if not await self._changed(job, deadline - time.monotonic()):
                 break
-        text, lost = self._take(job)
+        text, lost = await self._take(job)
         return ProcessOutput(process=job.process(), text=text, lost_bytes=lost)
 
     async def log(self, process_id: str, *, offset: int = 0, limit: int = 0) -> ProcessOutput:
         """The kept output by line; negative `offset` counts from the end, `limit` 0 = all."""
         job = self._job(process_id)
-        lines = self._text(job).splitlines()
+        lines = (await self._shell.without_keys(self._text(job))).splitlines()
         start = max(0, len(lines) + offset) if offset < 0 else offset
         end = start + limit if limit > 0 else len(lines)
         lost = sum(ring.dropped for ring in job.rings)
@@ -210,7 +221,7 @@ class BackgroundCommands:
         while not (matched := text in self._text_since(job, job.written)) and job.state == "running":
             if not await self._changed(job, deadline - time.monotonic()):
                 break
-        shown, lost = self._take(job)
+        shown, lost = await self._take(job)
         return ProcessOutput(process=job.process(), text=shown, lost_bytes=lost, matched=matched)
 
     async def stop(self, process_id: str, *, force: bool = False, forget: bool = False) -> Process:
@@ -332,27 +343,33 @@ class BackgroundCommands:
         # Not `polled`: half a character that waits there is no news.
         return any(ring.total > seen for ring, seen in zip(job.rings, job.looked, strict=True))
 
-    def _take(self, job: _BackgroundCommand) -> tuple[str, int]:
-        """New text since the last poll. A character or escape that is not complete yet waits."""
+    async def _take(self, job: _BackgroundCommand) -> tuple[str, int]:
+        """New text since the last poll. A character, escape or secret that is not complete yet waits."""
         texts: list[str] = []
         lost = 0
         for number, ring in enumerate(job.rings):
             data, gone = ring.since(job.polled[number])
+            before = ring.before(job.polled[number])
             seen = ring.total
             if job.state == "running":
                 whole = trim_to_characters(data, end=True)
                 whole = _OPEN_ESCAPE.sub(b"", whole)
+                whole = whole[: max(0, len(whole) - open_bytes((before + whole)[-BEFORE:]))]
                 seen -= len(data) - len(whole)
                 data = whole
             lost += gone
             job.polled[number], job.looked[number] = seen, ring.total
-            texts.append(plain_text(decode_output(data, fallbacks=self._shell.fallbacks)))
-        return "".join(texts), lost
+            ahead = plain_text(decode_output(before, fallbacks=self._shell.fallbacks))
+            text = ahead + plain_text(decode_output(data, fallbacks=self._shell.fallbacks))
+            if job.state == "killed" and data:
+                text = without_open_end(text, len(ahead))
+            texts.append(clip(text, len(ahead)))
+        return await self._shell.without_keys("".join(texts)), lost
 
     def _text(self, job: _BackgroundCommand) -> str:
-        return "".join(
-            joined(*ring.parts(), ring.dropped, fallbacks=self._shell.fallbacks) for ring in job.rings
-        )
+        """The kept output, each line without its part of a secret."""
+        texts = (joined(*ring.parts(), ring.dropped, fallbacks=self._shell.fallbacks) for ring in job.rings)
+        return "".join(clip(text if job.state == "exited" else without_open_end(text)) for text in texts)
 
     def _text_since(self, job: _BackgroundCommand, positions: list[int]) -> str:
         data = b"".join(ring.since(start)[0] for ring, start in zip(job.rings, positions, strict=True))

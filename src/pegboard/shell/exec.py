@@ -6,20 +6,23 @@ import asyncio
 import errno
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, TooLarge, Unavailable
+from pegboard.core.secrets.clip import SEVERAL_LINES, keys_in, may_hold_key, without_parts
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges, Snapshots
 from pegboard.process.child import KILLED, Child, Spawn, Streams
-from pegboard.process.output import HeadTailBuffer, joined
+from pegboard.process.output import HeadTailBuffer, joined, open_bytes, without_open_end
 from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
@@ -79,14 +82,26 @@ class RunningCommand:
             self.notes.extend(await self.prepared.finish())
             self.prepared.release()
 
-    def outcome(self, *, timed_out: bool, captured: SnapshotChanges, fallbacks: Sequence[str]) -> ExecOutcome:
-        """What became of it, as far as it is known now."""
+    def outcome(
+        self, *, timed_out: bool, captured: SnapshotChanges, fallbacks: Sequence[str], leaving: bool = False
+    ) -> ExecOutcome:
+        """What became of it, as far as it is known now; `leaving` if more output of it may follow elsewhere."""
+
+        def text_of(ring: HeadTailBuffer) -> str:
+            head, tail = ring.parts()
+            if leaving:
+                # The first part of a secret comes with the rest.
+                held = open_bytes(head + tail)
+                head, tail = (head, tail[: len(tail) - held]) if held <= len(tail) else (head[:-held], b"")
+            text = joined(head, tail, ring.dropped, fallbacks=fallbacks)
+            return without_open_end(text) if timed_out else text
+
         out, err = self.stdout, self.stderr
         not_undoable = [f"not undoable: {reason}" for reason in captured.not_captured]
         return ExecOutcome(
             exit_code=KILLED if self.child.exit_code is None else self.child.exit_code,
-            stdout=joined(*out.parts(), out.dropped, fallbacks=fallbacks),
-            stderr="" if err is out else joined(*err.parts(), err.dropped, fallbacks=fallbacks),
+            stdout=text_of(out),
+            stderr="" if err is out else text_of(err),
             duration_s=time.monotonic() - self.started,
             timed_out=timed_out,
             dropped_bytes=out.dropped + (0 if err is out else err.dropped),
@@ -106,6 +121,8 @@ class RunningCommand:
 
 SHELL: Final = "/bin/bash"
 STOPPED_ITSELF: Final = "the command was stopped by a signal and would not have gone on: it was ended"
+_NO_KEYS: Final = frozenset((".git", "node_modules", ".venv", "__pycache__"))
+"""Folders in which nobody keeps keys of their own."""
 # How long children may take to let go of the output once the command itself has ended.
 _LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
@@ -233,7 +250,23 @@ class CommandShell:
             running.notes.append(
                 "the sandbox keeps .git/config: give settings with `git -c key=value`, or `git config --global`"
             )
-        return running.outcome(timed_out=not in_time, captured=captured, fallbacks=self.fallbacks)
+        return await self._without_keys(
+            running.outcome(timed_out=not in_time, captured=captured, fallbacks=self.fallbacks)
+        )
+
+    async def _without_keys(self, outcome: ExecOutcome) -> ExecOutcome:
+        out, err = [await self.without_keys(text) for text in (outcome.stdout, outcome.stderr)]
+        same = out is outcome.stdout and err is outcome.stderr
+        return outcome if same else replace(outcome, stdout=out, stderr=err)
+
+    async def without_keys(self, text: str) -> str:
+        """Output with marks for parts of the private keys that stand in files of the workspace.
+
+        A command may show some lines of a key without those that tell what they are.
+        """
+        if not may_hold_key(text):
+            return text
+        return without_parts(text, await asyncio.to_thread(_keys_below, self._workspace))
 
     async def snapshot(self, request: ExecRequest) -> Snapshot | None:
         """Remember the workspace, unless the command only reads."""
@@ -404,8 +437,12 @@ class CommandShell:
         if self.adopter is None:
             await running.end()
             running.notes.append("processes that the command left running were stopped")
-            return running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
-        outcome = running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
+            return await self._without_keys(
+                running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks)
+            )
+        outcome = await self._without_keys(
+            running.outcome(timed_out=False, captured=captured, fallbacks=self.fallbacks, leaving=True)
+        )
         process_id = self.adopter.adopt(running)
         note = f"the command left processes running; they continue as background command {process_id}"
         return replace(outcome, notes=(*outcome.notes, note))
@@ -430,6 +467,31 @@ class CommandShell:
                 hint="Use a folder of the workspace; the user can add others to allowed_dirs in the settings.",
             )
         return real
+
+
+_KEY_FILES: Final = 5000
+_KEY_FILE_BYTES: Final = 1 << 20
+_KEYS_S: Final = 1.0
+
+
+def _keys_below(folder: Path) -> list[str]:
+    """The letters of the private keys in the files below a folder, as far as one second goes."""
+    keys: list[str] = []
+    deadline, left = time.monotonic() + _KEYS_S, _KEY_FILES
+    for above, folders, names in os.walk(folder):
+        folders[:] = sorted(set(folders) - _NO_KEYS)
+        for name in names[:left]:
+            with suppress(OSError):
+                fd = os.open(f"{above}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                with open(fd, "rb") as file:
+                    regular = stat.S_ISREG(os.fstat(fd).st_mode)
+                    data = file.read(_KEY_FILE_BYTES) if regular else b""
+                if any(word.encode() in data for word in SEVERAL_LINES):
+                    keys += keys_in(data.decode("utf-8", "replace"))
+        left -= len(names)
+        if left <= 0 or time.monotonic() > deadline:
+            break
+    return keys
 
 
 def _own_guard(workspace: Path) -> Guard:

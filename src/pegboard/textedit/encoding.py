@@ -254,6 +254,36 @@ def decode(data: bytes) -> DecodedText:
     return DecodedText(text=text, encoding=encoding, newline=newline_of(text))
 
 
+def as_before(content: str, before: bytes) -> tuple[bytes, str]:
+    """The bytes of a text that replaces a file, in the file's encoding, with its mark and line ends, and a note.
+
+    What `read_file` shows has neither mark nor CR, so a text without any CR takes the file's line ends. The note says
+    what could not be kept, or that the encoding is a guess; it is empty otherwise.
+    """
+    try:
+        old = decode(before)
+    except NotText:
+        return UTF8.encode(content), ""
+    notes: list[str] = []
+    if "\r" not in content and "\n" in content:
+        if old.newline == "mixed":
+            notes.append("the file had line ends of both kinds, now all are LF")
+        else:
+            content = content.replace("\n", old.newline)
+    content = content.removeprefix("\ufeff") if old.encoding.bom else content
+    try:
+        data = old.encode(content)
+    except Unsupported as lacking:
+        char = lacking.details.get("character")
+        if char is None:
+            raise
+        notes.append(f"the file was in {old.label}, which has no character {char!r}; it is UTF-8 now")
+        return UTF8.encode(content), "; ".join(notes)
+    if not old.encoding.certain and not old.encoding.damaged and not content.isascii():
+        notes.append(f"the file stays in {old.label}, which is a guess")
+    return data, "; ".join(notes)
+
+
 def newline_of(text: str) -> str:
     """The line ending in use: `\\n`, `\\r\\n`, `\\r` (only where there is no `\\n` at all) or `mixed`."""
     feeds = text.count("\n")

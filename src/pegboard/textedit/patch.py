@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from pegboard.core.errors import InvalidArguments, Unsupported
@@ -93,6 +94,8 @@ class UpdateFile:
         from_start: the file is meant as it was before the patch, whatever other parts of the patch do to
             it; git's renames are, so that two files can change names.
         others: further names that the file may have where `path` is not there (`--- f.orig`, `+++ f`).
+        makes: the file that the patch makes where none is there (a hunk `-0,0`), None = never.
+        removes: the file goes if nothing is left of it (a hunk `+0,0`).
     """
 
     path: str
@@ -102,6 +105,8 @@ class UpdateFile:
     numbered: bool = False
     from_start: bool = False
     others: tuple[str, ...] = ()
+    makes: str | None = None
+    removes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,6 +432,7 @@ class _Section:
     old: str | None = None
     new: str | None = None
     raw: str = ""
+    time: str = ""
     renamed_from: str | None = None
     renamed_to: str | None = None
     copied_from: str | None = None
@@ -503,6 +509,7 @@ class _UnifiedReader:
                     done.append(current)
                 current.old, current.new = _names(row[4:], self._rows[self._at + 1][4:])
                 current.raw = _header_name(row[4:])
+                current.time = self._rows[self._at + 1].partition("\t")[2].strip()
                 self._at += 1
             elif row.startswith("@@"):
                 if current is None:
@@ -674,7 +681,7 @@ def _not_text(section: _Section, number: int, kind: int) -> Unsupported:
     elif section.deleted or section.new == _NULL:
         what, way = "symbolic link", f"remove it with `rm {shlex.quote(name)}`"
     else:
-        target = _new_text(section.hunks).strip("\n") or "TARGET"
+        target = new_text(section.hunks).strip("\n") or "TARGET"
         what = "symbolic link"
         way = f"make it with `ln -sfn -- {shlex.quote(clip(target, 0, 200))} {shlex.quote(name)}`"
     return Unsupported(
@@ -690,7 +697,7 @@ def _as_patch(section: _Section) -> FilePatch:
     if section.created or old == _NULL:
         if new is None or new == _NULL:
             raise bad(section.row, "no file is named")
-        return AddFile(path=new, text=_new_text(section.hunks), mode=section.mode)
+        return AddFile(path=new, text=new_text(section.hunks), mode=section.mode)
     if old is None:
         raise bad(section.row, "no file is named", "Begin with '--- a/path' and '+++ b/path'.")
     if section.deleted or new == _NULL:
@@ -702,6 +709,9 @@ def _as_patch(section: _Section) -> FilePatch:
         raise bad(section.row, f"the change of {old} has no hunk")
     _check_hunks(section.hunks)
     hunks = tuple(section.hunks)
+    makes = new if len(hunks) == 1 and hunks[0].start == 0 and not hunks[0].old else None
+    # git says `deleted file mode`; diff writes the epoch as the time of a file that is not there.
+    removes = not section.git and not any(hunk.new for hunk in hunks) and _is_epoch(section.time)
     if moved_to is not None and not section.git:
         # Two names in a plain diff are two versions of one file (`f.orig` and `f`, `old/f` and `new/f`).
         inner = moved_to.partition("/")[2]
@@ -709,11 +719,33 @@ def _as_patch(section: _Section) -> FilePatch:
         others = (inner, old) if same else (old,)
         # A version that lies elsewhere (`--- /tmp/f`) is not what is to be changed.
         others = tuple(name for name in others if not name.startswith(("/", "../")))
-        return UpdateFile(path=moved_to, hunks=hunks, mode=section.mode, numbered=True, others=others)
+        if makes is not None and inner in others:
+            makes = inner
+        return UpdateFile(
+            path=moved_to,
+            hunks=hunks,
+            mode=section.mode,
+            numbered=True,
+            others=others,
+            makes=makes,
+            removes=removes,
+        )
     return UpdateFile(
         path=old, hunks=hunks, moved_to=moved_to, mode=section.mode, numbered=True,
-        from_start=section.renamed_from is not None,
+        from_start=section.renamed_from is not None, makes=makes, removes=removes,
     )  # fmt: skip
+
+
+def _is_epoch(time: str) -> bool:
+    """Whether a header's time is 1970-01-01 00:00 UTC, in any zone; so is one that is not written."""
+    found = re.match(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.0+)?(?: ([-+]\d{4}))?\Z", time)
+    if found is None:
+        return not time
+    written = f"{found[1]} {found[2] or '+0000'}"
+    try:
+        return datetime.strptime(written, "%Y-%m-%d %H:%M:%S %z").timestamp() == 0
+    except ValueError:
+        return False
 
 
 def _as_copy(section: _Section) -> CopyFile:
@@ -731,7 +763,7 @@ def _check_hunks(hunks: Sequence[Hunk]) -> None:
             raise bad(hunk.row, "the hunk changes nothing")
 
 
-def _new_text(hunks: Sequence[Hunk]) -> str:
+def new_text(hunks: Sequence[Hunk]) -> str:
     lines = [line for hunk in hunks for line in hunk.lines if line.sign != "-"]
     text = "".join(line.text + (line.newline or "\n") for line in lines)
     return text[:-1] if hunks and hunks[-1].bare_end and text else text

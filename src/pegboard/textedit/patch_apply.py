@@ -12,7 +12,7 @@ from pegboard.core.errors import Conflict, NotFound, NotUnique, ToolError
 from pegboard.ports.files import Delete, Move, Wanted, Write
 from pegboard.textedit import style
 from pegboard.textedit.closest import closest
-from pegboard.textedit.encoding import decode
+from pegboard.textedit.encoding import as_before, decode
 from pegboard.textedit.match import AlreadyApplied
 from pegboard.textedit.patch import (
     AddFile,
@@ -22,6 +22,7 @@ from pegboard.textedit.patch import (
     Hunk,
     PatchLine,
     UpdateFile,
+    new_text,
     read_patch,
 )
 from pegboard.textedit.redaction_marks import REDACTION_MARK, around_line, marks_in, refuse_marks
@@ -605,7 +606,9 @@ class _Tree:
     def _add(self, patch: AddFile) -> None:
         refuse_marks(patch.text, "", patch.path)
         key = self._free(patch.path, "add")
-        self._after[key] = patch.text.encode("utf-8")
+        self._after[key], kept = as_before(patch.text, self._before[key] or b"")
+        if kept:
+            self.notes.append(f"{patch.path}: {kept}.")
         if patch.mode is not None:
             self._modes[key] = patch.mode
         self._said(f"A {patch.path}", patch.path)
@@ -623,11 +626,18 @@ class _Tree:
 
     def _update(self, patch: UpdateFile) -> None:
         path = self._there(patch.path, patch.others)
+        if patch.makes is not None and self._get(path)[1] is None:
+            self._add(AddFile(path=patch.makes, text=new_text(patch.hunks), mode=patch.mode))
+            return
         key, data = self._existing(path, "update", from_start=patch.from_start)
         after = data
         if patch.hunks:
             after, notes = update(data, patch, first_match=self._rules.first_match)
             self.notes += notes
+        if patch.removes and not after:
+            self._after[key] = None
+            self.summary.append(f"D {path}")
+            return
         target = key
         if patch.moved_to is not None and posixpath.normpath(patch.moved_to) != key:
             target = self._free(patch.moved_to, "move a file onto")

@@ -28,6 +28,11 @@ TOOLS: Final[dict[str, str]] = {
     "web_fetch": "pegboard.tools.web_fetch:web_fetch",
     "search_tools": "pegboard.tools.search_tools:search_tools",
     "browser": "pegboard.tools.browser:browser",
+    "image": "pegboard.tools.image:image",
+    "image_generate": "pegboard.tools.image_generate:image_generate",
+    "image_describe": "pegboard.tools.image_describe:image_describe",
+    "canvas": "pegboard.tools.canvas:canvas",
+    "tts": "pegboard.tools.tts:tts",
 }
 """Built-in tools by name; loaded at first use."""
 

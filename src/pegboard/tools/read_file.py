@@ -12,6 +12,7 @@ from pegboard.core.content import Text
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
 from pegboard.core.result import Spills, ToolResult
 from pegboard.core.schema.annotations import Alias, Inject, ReadPath, Unadvertised
+from pegboard.core.secrets.clip import clip
 from pegboard.core.text import LineRange, page, slice_text
 from pegboard.core.tool import tool
 from pegboard.ports.documents import OFFICE, Document, DocumentKind, Documents
@@ -121,7 +122,7 @@ async def read_file(
         document = await _document(path, kind, pages, files, documents)
         return _noted(document, (await files.resolve(path)).notes)
     if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "auto"):
-        text = _decoded(path, await files.read_bytes(path), encoding)
+        text = clip(_decoded(path, await files.read_bytes(path), encoding))
         given = _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
         return _noted(given, (await files.resolve(path)).notes)
     try:

@@ -8,37 +8,25 @@ from typing import Annotated
 
 from pegboard.core.context import Context
 from pegboard.core.effects import ChangeSet, Plan
-from pegboard.core.errors import NotFound
+from pegboard.core.errors import NotFound, TooLarge
 from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject, Verbatim, WritePath
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
-from pegboard.textedit.encoding import NUL_NOTE, UTF8, NotText, bad_bytes, detect
-from pegboard.textedit.redaction_marks import marks_in, refuse_marks
-
-
-async def _bytes(files: Files, path: str, content: str) -> bytes:
-    """The content as UTF-8; what `read_file` shows for a byte that is none becomes that byte again."""
-    if not bad_bytes(content):
-        return UTF8.encode(content)
-    try:
-        encoding = detect(await files.read_bytes(path))
-    except (NotFound, NotText):
-        encoding = UTF8
-    return encoding.encode(content) if encoding.damaged else UTF8.encode(content)
+from pegboard.textedit.encoding import NUL_NOTE, as_before
+from pegboard.textedit.redaction_marks import refuse_marks
 
 
 async def _plan(files: Files, path: str, content: str) -> Plan:
-    data = await _bytes(files, path, content)
-    if marks_in(content):
-        try:
-            before = await files.read_bytes(path)
-        except NotFound:
-            before = b""
-        refuse_marks(content, before.decode("utf-8", "replace"), path)
+    try:
+        before = await files.read_bytes(path)
+    except (NotFound, TooLarge):
+        before = b""
+    refuse_marks(content, before.decode("utf-8", "replace"), path)
+    data, kept = as_before(content, before)
     changes = await files.propose([Write(path=path, data=data)])
-    notes = [changes.note, f"Note: {NUL_NOTE}." if "\0" in content else ""]
-    return Plan(changes.effects(), replace(changes, note="\n".join(filter(None, notes))))
+    notes = [changes.note, f"Note: {kept}." if kept else "", f"Note: {NUL_NOTE}." if "\0" in content else ""]
+    return Plan(changes.effects(), replace(changes, note="\n".join(filter(None, notes))), data)
 
 
 async def plan_write(call: ValidCall, context: Context) -> Plan:
@@ -56,7 +44,7 @@ async def write_file(
 ) -> ToolResult:
     """Create a file with this content, or replace the whole file that is there.
 
-    Creates missing folders. To change part of a file, use edit_file.
+    Creates missing folders. A file that is there keeps its encoding, byte order mark and line ends. To change part of a file, use edit_file.
 
     Args:
         path: Path of the file, relative to the workspace.
@@ -69,7 +57,7 @@ async def write_file(
         InvalidArguments: the content holds a mark that stands for a hidden secret.
     """
     plan = planned or await _plan(files, path, content)
-    data = await _bytes(files, path, content)
+    data: bytes = plan.private
     changes: ChangeSet = await files.commit(plan.changes) if plan.changes else plan.changes
     text = f"Successfully wrote {len(data)} bytes to {path}"
     if not changes:

@@ -9,6 +9,26 @@ from pegboard.compat.profiles.builders import flag, integer, optional, required,
 from pegboard.compat.profiles.files_and_commands import command, read_write_edit
 from pegboard.core.profiles import ToolProfile
 
+COMMANDS: Final = {
+    "type": "array",
+    "description": "Shapes in order: rect (x, y, width, height), circle (centre x, y, radius), text (x, y, text, size)",
+    "items": {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["rect", "circle", "text"]},
+            "x": {"type": "number"},
+            "y": {"type": "number"},
+            "width": {"type": "number"},
+            "height": {"type": "number"},
+            "radius": {"type": "number"},
+            "text": {"type": "string"},
+            "size": {"type": "number", "description": "Height of text"},
+            "fill": {"type": "string", "description": "A colour"},
+        },
+        "required": ["type", "x", "y"],
+    },
+}
+
 MOLTBOT: Final = (
     *read_write_edit("read", "write", "edit"),
     command("exec", "Run a shell command."),
@@ -42,6 +62,25 @@ MOLTBOT: Final = (
         optional("url", text("Address, for navigate")),
         optional("selector", text("CSS selector of the element, for click and type")),
         optional("text", text("What to type")),
+    ),
+    row(
+        "canvas",
+        "Draw simple shapes.",
+        required("width", integer("Width in pixels", minimum=1, maximum=4096)),
+        required("height", integer("Height in pixels", minimum=1, maximum=4096)),
+        required("commands", COMMANDS),
+    ),
+    row(
+        "image",
+        "Generate an image, or describe one.",
+        optional("prompt", text("What to show, or what to ask about image")),
+        optional("size", text("Size", enum=["1024x1024", "1792x1024", "1024x1792"])),
+        optional("image", text("Path or URL of an image to look at")),
+    ),
+    row(
+        "tts",
+        "Convert text to speech.",
+        required("text", text("Text to say")),
     ),
     ToolProfile(
         name="message",

@@ -256,9 +256,9 @@ def _check_options(head: str, options: Mapping[str, str], line: str) -> None:
 
 def _meant(word: str, known: Iterable[str], after: str = "") -> str:
     """`; did you mean 'X'?`, empty where nothing is near."""
-    import difflib
+    from pegboard.core.schema.problems import nearest
 
-    near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.7)
+    near = nearest(word, known, cutoff=0.7)
     return f"; did you mean '{near[0]}{after}'?" if near else ""
 
 

@@ -33,6 +33,9 @@ SECRET_FILES: Final = (
 
 _HARMLESS: Final = re.compile(r"(?:.*[./])?(?:example|sample|template|dist|pub)$", re.IGNORECASE)
 _OUTWARD: Final = frozenset({"connect", "send", "spawn", "schedule", "spend", "control", "call"})
+PIPED: Final = "\n\n<stdin>\n"
+"""Stands in a task before what was piped into the command."""
+
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?)]}*_"
 _FOUND_IN: Final = re.compile(r"^([^\s:][^:\n]{0,300}?)[:-]\d+[:-]|^([^\s:][^:\n]{0,300}):$", re.MULTILINE)
@@ -43,6 +46,7 @@ _HINTS: Final = (
     ".tfstate", ".tfvars", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".ovpn", "_history", "wallet.dat",
 )  # fmt: skip
 """A text that holds none of these names no file of SECRET_FILES; looking is cheaper than matching."""
+_ADDRESS: Final = re.compile(r"[@.:/\d]")
 _SOURCES: Final = 8
 _URLS: Final = 10_000
 _TYPED: Final = 200_000
@@ -166,7 +170,11 @@ class TaintTracker:
             del known[next(iter(known))]
 
     def add_user_text(self, session: str, text: str) -> None:
-        """What the user typed: the destinations in it are the user's own choice for what goes out."""
+        """What the user typed: the destinations in it are the user's own choice for what goes out.
+
+        What was piped in beside it comes from elsewhere and endorses nothing.
+        """
+        text = text.partition(PIPED)[0]
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
@@ -325,8 +333,14 @@ class TaintTracker:
 
 
 def _stands_in(name: str, typed: str) -> bool:
-    """Whether a name stands in a text as a whole: `ann` not in `joann`, `a.example` not in `a.example.org`."""
-    return bool(name) and re.search(rf"(?<![\w.@+-]){re.escape(name)}(?![\w@+-]|\.\w)", typed) is not None
+    """Whether an address stands in a text as a whole: `a.example` not in `a.example.org`.
+
+    A plain word has to be marked as one (`@ann`, `#general`, `//intranet`): a text that speaks of Ann does not say
+    that anything may go to her.
+    """
+    mark = "" if _ADDRESS.search(name) else "[@#/]"
+    found = re.search(rf"(?<![\w.@+-]){mark}{re.escape(name)}(?![\w@+-]|\.\w)", typed)
+    return bool(name) and found is not None
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}

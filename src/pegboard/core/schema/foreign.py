@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.errors import BuildError
-from pegboard.core.schema.json_schema import Schema, fields_at, modern, pointer, readable, types_of
+from pegboard.core.schema.json_schema import Schema, fields_at, mended, modern, pointer, readable, types_of
 from pegboard.core.schema.problems import (
     MAX_NEAREST,
     BranchError,
@@ -82,19 +82,16 @@ class ForeignSchema:
         """
         if self._validator is not None:
             return
-        self.said = readable(self.schema)
-        try:
-            self._validator = _compiled(self.said)
-        except (ValueError, TypeError, RecursionError) as error:
-            # Many a schema is of an older draft without a word about it: then it is invalid as a new one.
-            newer = modern(self.said)
-            if newer is self.said:
-                raise BuildError(_invalid(self.name, error)) from error
+        first: Exception | None = None
+        # Many a schema is of an older draft without a word about it, and some have slips.
+        for read in (readable, modern, _mended):
             try:
-                self._validator = _compiled(newer)
-                self.said = newer
-            except (ValueError, TypeError, RecursionError):
-                raise BuildError(_invalid(self.name, error)) from error
+                said = read(self.schema)
+                self._validator, self.said = _compiled(said), said
+                return
+            except (ValueError, TypeError, RecursionError) as error:
+                first = first or error
+        raise BuildError(_invalid(self.name, cast("Exception", first))) from first
 
     def check_root(self) -> None:
         """Whether the arguments of a call can fit at all.
@@ -188,6 +185,10 @@ class ForeignSchema:
 
     def _with(self, arguments: dict[str, Any], absent: list[str]) -> dict[str, Any]:
         return {**arguments, **{k: copy.deepcopy(self._defaults[k]) for k in absent}}
+
+
+def _mended(schema: Schema) -> Schema:
+    return schema if isinstance(schema, bool) else modern(mended(schema))
 
 
 def _compiled(schema: Schema) -> Any:

@@ -25,6 +25,16 @@ _NEWEST: Final = 2020
 _FLAG: Final = "\0required"
 # Up to draft 07 everything beside a reference is ignored; what only informs may stay.
 _BESIDE: Final = frozenset({"$ref", "$defs", "definitions", "title", "description", "default", "examples"})
+_NOT_EMPTY: Final = frozenset(
+    {"type", "enum", "properties", "patternProperties", "$defs", "definitions", "items", "anyOf", "oneOf", "allOf",
+     "additionalProperties"}
+)  # fmt: skip
+"""Words that mean nothing with an empty list, or are invalid with one."""
+_TYPE_NAMES: Final = {
+    **{name: name for name in ("string", "number", "integer", "boolean", "array", "object", "null", "any")},
+    "str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number", "double": "number",
+    "bool": "boolean", "list": "array", "dict": "object", "map": "object", "none": "null",
+}  # fmt: skip
 _MAY_BE_NULL: Final = frozenset({"default", "const"})
 _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 _VALUES: Final = frozenset(
@@ -38,13 +48,21 @@ def readable(schema: Schema) -> Schema:
     Their drafts have no validator any more, or are no JSON Schema, and programs write them all the same. A schema
     without such words stays the very same object.
     """
-    if isinstance(schema, bool) or not _LOOSE.search(_text(schema)):
-        return schema
+    return schema if isinstance(schema, bool) or not _LOOSE.search(_text(schema)) else mended(schema)
+
+
+def mended(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`readable` of any schema, also of one that is valid in no draft.
+
+    What is plainly meant beside the words above: `[]` in the place of an object (an empty one in PHP), a type by its
+    name in a programming language, one required name without its list, a property that is only its type or
+    description.
+    """
     root = {
         k: v for k, v in schema.items() if not (k == "nullable" or (k == "$schema" and _draft(schema) == 3))
     }
     flagged = rewrite(root, lambda node: _flagged(node, root))
-    out = cast("Schema", rewrite(rewrite(flagged, _needing), _unflagged))
+    out = cast("Mapping[str, Any]", rewrite(rewrite(flagged, _needing), _unflagged))
     return schema if out == schema else out
 
 
@@ -96,21 +114,42 @@ def _can_move(root: Mapping[str, Any]) -> bool:
 
 
 def _flagged(node: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """No `type: any`, no `nullable` and no null words; a flag `required` stands apart from the list of that name."""
+    """Types by their names, no `nullable`, no empty words; a flag `required` stands apart from the list of that name."""
     # Programs whose empty lists are null write `required: null`, and `items: null`.
     for word in [w for w, v in node.items() if v is None and w not in _MAY_BE_NULL]:
         del node[word]
+    for word in [w for w, v in node.items() if v == [] and w in _NOT_EMPTY]:
+        del node[word]
+    for word in ("title", "description"):
+        if not isinstance(node.get(word, ""), str):
+            del node[word]
     if isinstance(node.get("properties"), dict):
-        node["properties"] = {k: {} if v is None else v for k, v in node["properties"].items()}
-    kind = node.get("type")
+        node["properties"] = {k: _property(v) for k, v in node["properties"].items()}
+    kind: Any = node.get("type")
+    if isinstance(kind, str):
+        node["type"] = kind = _TYPE_NAMES.get(kind.lower(), kind)
     if kind == "any" or (isinstance(kind, list) and "any" in kind):
         del node["type"]
-    if isinstance(node.get("required"), bool):
-        node[_FLAG] = node.pop("required")
+    match node.get("required"):
+        case bool():
+            node[_FLAG] = node.pop("required")
+        case str(one):
+            node["required"] = [one]
+        case {}:
+            del node["required"]
+        case _:
+            pass
     if isinstance(node.get("nullable"), bool) and node.pop("nullable"):
         flag = {_FLAG: node.pop(_FLAG)} if _FLAG in node else {}
         return {**nullable(node, root), **flag}
     return node
+
+
+def _property(schema: Any) -> Any:
+    if isinstance(schema, str):
+        kind = _TYPE_NAMES.get(schema.lower())
+        return {"description": schema} if kind is None else {} if kind == "any" else {"type": kind}
+    return {} if schema is None or schema == [] else schema
 
 
 def _needing(node: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Branches: which form of a union a value was most likely meant to have, so that a model reads of one and not of all."""
+"""Problems: what does not fit, and what was most likely meant: a name, a value, a form of a union."""
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
@@ -82,27 +81,57 @@ def chosen_from(listed: Sequence[Any], received: Any, whole: str) -> str:
         return whole
     words = {one if isinstance(one, str) else format_json(one): one for one in listed}
     word = received if isinstance(received, str) else format_json(received)
-    near = difflib.get_close_matches(word[:_MAX_CHOICES], list(words), n=_NEAREST, cutoff=0.3)
+    near = nearest(word[:_MAX_CHOICES], words, count=_NEAREST, cutoff=0.3)
     told = ", ".join(format_json(words[one]) for one in near or list(words)[:_NEAREST])
     return f"one of {len(listed)} values, among them {told}"
 
 
-LONGEST_NAME: Final = 200
+_LONGEST_NAME: Final = 200
 """Characters of a name that the nearest one is looked for; longer ones are no slip."""
+_SLIPS: Final = 2
 MAX_NEAREST: Final = 50
+
+
+def nearest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The known names that `name` was most likely meant to be, best first; notation is ignored.
+
+    Names a slip or two away come first: two letters swapped, one missing, one too many, one wrong. Among
+    equally many slips the one of the same letters wins: `modle` is `model` before `mode`.
+
+    Args:
+        name: as it was written; one of over 200 characters is near nothing.
+        known: the names that there are.
+        count: how many at most.
+        cutoff: the share of letters in common, 0 to 1, below which names two or more slips apart are not near.
+    """
+    if len(name) > _LONGEST_NAME:
+        return []
+    from rapidfuzz.distance import OSA, Indel
+
+    word = fold(name)
+    found: list[tuple[int, float, str]] = []
+    for one in dict.fromkeys(known):
+        other = fold(one)
+        slips = OSA.distance(word, other, score_cutoff=_SLIPS)
+        alike = Indel.normalized_similarity(word, other)
+        if alike >= cutoff or (slips == 1 and len(word) > 1):
+            letters = Indel.distance(sorted(word), sorted(other)) if slips <= _SLIPS else 1 - alike
+            found.append((slips, letters, one))
+    return [one for *_, one in sorted(found, key=lambda row: row[:2])[:count]]
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "", cutoff: float = 0.6) -> str:
+    """`; did you mean 'X'?`, or `otherwise` where nothing is near."""
+    near = nearest(name, known, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else otherwise
 
 
 def unknown_name(key: str, known: list[str], aliases: Mapping[str, str]) -> str:
     """What to say of a name that is none of the known ones: the nearest, or which there are."""
     if not known:
         return "unknown argument; this tool takes none"
-    import difflib
-
-    folded = {fold(n): n for n in (*aliases, *known)}
-    near = difflib.get_close_matches(fold(key), folded, n=1, cutoff=0.6) if len(key) <= LONGEST_NAME else []
-    if near:
-        found = folded[near[0]]
-        return f"unknown argument; did you mean {aliases.get(found, found)!r}?"
+    if near := nearest(key, (*known, *aliases)):
+        return f"unknown argument; did you mean {aliases.get(near[0], near[0])!r}?"
     return f"unknown argument; the parameters are {', '.join(known[:12])}"
 
 

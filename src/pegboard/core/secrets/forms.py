@@ -44,6 +44,8 @@ _SHORT_PARTS: Final = 32
 """Characters of a token that may stand in front of its first long part, behind dots or a colon."""
 
 _REFERENCE: Final = re.compile(REFERENCE)
+_MARKS: Final = re.compile(r"\[redacted:[0-9a-f]{8}\]")
+_KEY_LETTERS: Final = re.compile(r"[A-Za-z0-9+/=]{16}")
 _CODE: Final = re.compile(CODE)
 
 
@@ -99,10 +101,26 @@ def lower(text: str) -> str:
     return text.lower() if text.isascii() else text.replace("\u0130", "i").lower()
 
 
+def key_blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Where the letters of private keys stand, in order of their kinds."""
+    lowered = lower(text)
+    for _, find in _CONTEXTS[:_BLOCKS]:
+        yield from (span for match in find(text, lowered) if (span := value_of(match))[1])
+
+
+def begun(text: str) -> int:
+    """How many characters at the end of a text are a token, or the first part of one."""
+    word = text[max(text.rfind(" "), text.rfind("\t")) + 1 :]
+    found = _BEGIN.search(word)
+    return len(word) - found.start() if found else 0
+
+
 def value_of(match: re.Match[str]) -> tuple[int, int]:
-    """Where the secret stands in a match; an empty span if it is a reference or code."""
+    """Where the secret stands in a match; an empty span if it is a reference or code, or a mark stands there."""
     kind = next(kind for kind in ("token", "value", "plain") if match.groupdict().get(kind) is not None)
     value = match[kind]
+    if kind == "token" and "[redacted:" in value and not _KEY_LETTERS.search(_MARKS.sub("", value)):
+        return (0, 0)
     if kind != "token" and (_REFERENCE.match(value) or (kind == "plain" and _CODE.match(value))):
         return (0, 0)
     return match.span(kind)

@@ -25,6 +25,14 @@ class SecretFinder(Protocol):
         """Where they stand in a text."""
         ...
 
+    def wrapped(self, text: str) -> Iterable[tuple[int, int]]:
+        """Where they stand broken over lines."""
+        ...
+
+    def begun(self, text: str) -> int:
+        """How many characters at the end of a text are the first part of one."""
+        ...
+
 
 _finders: list[weakref.ref[SecretFinder]] = []
 
@@ -42,6 +50,7 @@ def finders() -> list[SecretFinder]:
 
 _MIN_KNOWN: Final = 6
 _MIN_PART: Final = 12
+_MIN_BEGUN: Final = 4
 TAIL_CHARS: Final = 16_384
 """How much a stream holds back at most: the longest secret that is found across pieces."""
 
@@ -149,6 +158,21 @@ class Redactor:
         for pattern in (self._known, self._wrapped):
             if pattern is not None:
                 yield from (match.span() for match in pattern.finditer(text))
+
+    def wrapped(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the known values stand broken over lines."""
+        if self._wrapped is not None and any(a in text or b in text for a, b in self._ends):
+            yield from (match.span() for match in self._wrapped.finditer(text) if "\n" in match[0])
+
+    def begun(self, text: str) -> int:
+        """How many characters at the end of a text are the first part of a known value, in any spelling."""
+        sizes = (
+            n
+            for s in self._marks
+            for n in range(_MIN_BEGUN, min(len(s), len(text)) + 1)
+            if text.endswith(s[:n])
+        )
+        return max(sizes, default=0)
 
     def stream(self) -> StreamRedactor:
         """A filter for text that comes in pieces."""

@@ -1,0 +1,1 @@
+"""media: pictures and speech, made here or by a provider."""
