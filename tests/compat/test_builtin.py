@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pegboard import Executor, builtin
+from pegboard import AllowOnce, Executor, builtin
 from pegboard.compat import artifactflow, moltbot, nanobot, nanobot_net
 from pegboard.core.tool import Tool
 from pegboard.documents.child import DocumentReader
@@ -19,6 +21,7 @@ from pegboard.net.client import HttpClient
 from pegboard.web.fetch import WebReader
 from pegboard.web.search.providers import PROVIDERS
 from tests.ledger import owes
+from tests.mcp.conftest import PEER, tool
 from tests.web.site import Site, site
 
 LONG = "Otters eat fish. " * 20
@@ -216,6 +219,27 @@ async def test_a_pattern_of_exec_tool_holds_in_every_registry(tmp_path: Path) ->
     assert (await named.execute(command="echo forbidden")).startswith("Error")
     assert (await narrow.execute(command="printf x")).startswith("Error")
     assert not (await net.call("exec", {"command": "echo forbidden"})).ok
+
+
+@owes("D-44")
+@pytest.mark.slow
+async def test_001s_manager_starts_servers_and_registers_what_they_list_and_a_dead_one_holds_up_none(
+    tmp_path: Path,
+) -> None:
+    registry = nanobot.ToolRegistry(workspace=tmp_path, approver=AllowOnce())
+    notes = {
+        "command": sys.executable,
+        "args": [PEER, json.dumps({"tools": [tool("find")]})],
+        "tool_timeout": 20,
+    }
+    dead = {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}
+
+    async with AsyncExitStack() as stack:
+        manager = await nanobot.connect_mcp_servers({"notes": notes, "dead": dead}, registry, stack)
+
+        assert registry.tool_names == ["mcp_notes_find"]
+        assert list(manager.errors) == ["dead"]
+        assert not (await registry.execute("mcp_notes_find", {})).startswith("Error")
 
 
 async def test_004s_artifact_tools_share_the_artifacts_of_their_executor(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_keywords_of_a_typed_dict_are_parameters() -> None:
     # PEP 692: the keys are keyword arguments; total=False makes those optional that are not Required.
     assert signature.schema["required"] == ["q", "lang"]
     assert signature.schema["additionalProperties"] is False
-    assert signature.schema["properties"]["lang"] == {"type": "string", "description": "which language."}
+    assert signature.schema["properties"]["lang"] == {"type": "string", "description": "a language"}
     assert signature.decode({"q": "x", "lang": "de"}).arguments == {"q": "x", "lang": "de"}
     assert signature.decode({"q": "x", "lang": "de", "count": "3"}).arguments["count"] == 3
     assert signature.errors({"q": "x"}) == [".lang: is required but missing"]

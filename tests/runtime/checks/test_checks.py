@@ -139,9 +139,7 @@ async def test_a_dialect_that_changes_the_call_on_its_way_is_named(
 class Cohere(Anthropic):
     """A dialect of another name, as somebody adds one: its file and its line."""
 
-    @property
-    def name(self) -> str:
-        return "cohere"
+    name = "cohere"
 
 
 async def test_a_new_dialect_is_checked_without_a_word_about_it_elsewhere(

@@ -141,7 +141,7 @@ class MCPManager:
     _NAMES: ClassVar[Mapping[str, str]] = {"tool_timeout": "timeout_s", "toolTimeout": "timeout_s"}
 
     def __init__(self, config: Mapping[str, Any], registry: ToolRegistry) -> None:
-        make = import_object("pegboard.mcp:MCPServer")
+        make = import_object("pegboard.mcp.client:MCPServer")
         known = ("command", "args", "env", "cwd", "url", "headers", "timeout_s", "transport")
         self._servers: list[Any] = []
         for name, server in config.items():

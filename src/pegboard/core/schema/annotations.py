@@ -543,6 +543,30 @@ def unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...], bool]:
             return annotation, metadata, optional
 
 
+def text_in(annotation: Any) -> str:
+    """The last text of `Annotated[...]`, outermost first; also through Optional, Required and NotRequired; may be empty."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        texts = [item for item in annotation.__metadata__ if isinstance(item, str)]
+        return texts[-1] if texts else text_in(annotation.__origin__)
+    rest = [member for member in get_args(annotation) if member is not type(None)]
+    around = origin in (Union, types.UnionType, Required, NotRequired) and len(rest) == 1
+    return text_in(rest[0]) if around else ""
+
+
+def texts_of_fields(record: type) -> dict[str, str]:
+    """The texts of `Annotated[...]` in a model, dataclass or TypedDict, by the name that a field has in its schema."""
+    fields = cast("Mapping[str, Any]", getattr(record, "__pydantic_fields__", None) or {})
+    if fields:
+        texts = {f.alias or name: [m for m in f.metadata if isinstance(m, str)] for name, f in fields.items()}
+        return {name: found[-1] for name, found in texts.items() if found}
+    try:
+        hints = typing.get_type_hints(record, include_extras=True)
+    except NameError:  # a class inside a function: its own names cannot be resolved from here
+        return {}
+    return {name: text for name, hint in hints.items() if (text := text_in(hint))}
+
+
 def _marker_in(annotation: Any) -> EffectMarker | None:
     if get_origin(annotation) is Annotated:
         for item in annotation.__metadata__:

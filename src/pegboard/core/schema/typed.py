@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pegboard.core.errors import BuildError
 from pegboard.core.schema import plain
-from pegboard.core.schema.annotations import MISSING, resolve_nested
+from pegboard.core.schema.annotations import MISSING, resolve_nested, text_in, texts_of_fields
 from pegboard.core.schema.json_schema import fields_at, rewrite, types_of
 from pegboard.core.schema.problems import (
     BranchError,
@@ -485,13 +485,13 @@ def generator() -> type[GenerateJsonSchema]:
                 return False
 
             def model_schema(self, schema: Any) -> Any:
-                return _closed(super().model_schema(schema), schema)
+                return _object(super().model_schema(schema), schema)
 
             def dataclass_schema(self, schema: Any) -> Any:
-                return _closed(super().dataclass_schema(schema), schema)
+                return _object(super().dataclass_schema(schema), schema)
 
             def typed_dict_schema(self, schema: Any) -> Any:
-                return _closed(super().typed_dict_schema(schema), schema)
+                return _object(super().typed_dict_schema(schema), schema)
 
             def emit_warning(self, kind: Any, detail: str) -> None:
                 return None
@@ -509,8 +509,12 @@ def json_schema(adapter: TypeAdapter[Any], label: str, mode: Any) -> dict[str, A
     return _json_schema(adapter.core_schema, label, mode)
 
 
-def _closed(schema: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """An object's JSON Schema that says that it takes no other keys, where its validator takes none."""
+def _object(schema: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """An object's JSON Schema: closed where its validator takes no other keys, its fields described."""
+    properties = cast("dict[str, dict[str, Any]]", schema.get("properties") or {})
+    texts = texts_of_fields(record["cls"]) if properties and record.get("cls") else {}
+    for name in texts.keys() & properties.keys():
+        properties[name].setdefault("description", texts[name])
     config = cast("Mapping[str, Any]", record.get("config") or {})
     if config.get("extra_fields_behavior") == "forbid":
         schema.setdefault("additionalProperties", False)
@@ -564,7 +568,7 @@ def _without_format(node: dict[str, Any]) -> dict[str, Any]:
 
 def _described(node: Any, parameter: Parameter, documented: Mapping[str, str]) -> dict[str, Any]:
     out: dict[str, Any] = dict(node)
-    text = documented.get(parameter.name)
+    text = text_in(parameter.annotation) or documented.get(parameter.name)
     if not text and parameter.marker is not None and "description" not in out:
         text = parameter.marker.description
     if text:
