@@ -160,6 +160,7 @@ class BackgroundCommands:
     async def poll(self, process_id: str, *, wait_s: float = 0.0) -> ProcessOutput:
         """What was written since the last poll; waits up to `wait_s` seconds for something new."""
         job = self._job(process_id)
+        await asyncio.sleep(0)  # Whoever polls in a loop must not keep the output from being read.
         deadline = time.monotonic() + wait_s
         while job.state == "running" and not self._has_news(job):
             if not await self._changed(job, deadline - time.monotonic()):
