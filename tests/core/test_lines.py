@@ -44,7 +44,9 @@ def test_a_whole_page_ends_without_a_note() -> None:
 def test_a_page_has_one_line_at_least_and_names_lines_that_were_cut() -> None:
     shown = page(LineRange("x" * 50 + "\nb\n", 1, 2, None, cut=(1,)), numbered=False, most=5)
 
-    assert shown.view.startswith("x" * 50 + " [line cut]\n[lines 1-1; offset=2 goes on]")
+    assert shown.view.startswith(
+        "x" * 50 + " [line cut: offset=1 column=51 goes on]\n[lines 1-1; offset=2 goes on]"
+    )
     last = page(LineRange("abc", 7, 7, 9), numbered=False, most=5)
     assert last.view == "abc\n[lines 7-7 of 9; offset=8 goes on]"
 

@@ -93,3 +93,53 @@ async def test_an_escape_leads_no_further_than_the_name_itself(tmp_path: Path) -
             assert "TOPSECRET" not in str(read) and "root:" not in str(read)
             assert not read.ok
             assert (tmp_path / "secret").read_text() == "TOPSECRET", wrote
+
+
+NFC, NFD = "R\u00e9sum\u00e9", "Re\u0301sume\u0301"
+
+
+@pytest.mark.parametrize(
+    ("there", "sent"), [(NFD, NFC), (NFC, NFD), ("a\u202fb", "a b"), ("a\u00a0b", "a b")], ids=ascii
+)
+async def test_a_name_in_another_form_is_the_one_that_is_there(there: str, sent: str, tmp_path: Path) -> None:
+    folder = tmp_path / there
+    folder.mkdir()
+    for name in ("read", "edit", "delete"):
+        (folder / f"{there}.{name}").write_text("needle\n")
+
+    async with door(
+        tmp_path, "read_file", "edit_file", "write_file", "delete_file", approver=AllowOnce()
+    ) as tools:
+        read = await tools.call("read_file", {"path": f"{sent}/{sent}.read"})
+        await tools.call(
+            "edit_file", {"path": f"{sent}/{sent}.edit", "old_string": "needle", "new_string": "pin"}
+        )
+        await tools.call("delete_file", {"path": f"{sent}/{sent}.delete"})
+        await tools.call("write_file", {"path": f"{sent}/new", "content": "new\n"})
+
+    assert str(read) == "     1→needle"
+    assert os.listdir(tmp_path) == [there]
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        f"{there}.read": "needle\n",
+        f"{there}.edit": "pin\n",
+        "new": "new\n",
+    }
+
+
+async def test_of_two_names_that_look_the_same_each_is_itself(tmp_path: Path) -> None:
+    (tmp_path / NFC).write_text("composed\n")
+    (tmp_path / NFD).write_text("decomposed\n")
+
+    async with door(tmp_path, "read_file") as tools:
+        assert str(await tools.call("read_file", {"path": NFC})) == "     1→composed"
+        assert str(await tools.call("read_file", {"path": NFD})) == "     1→decomposed"
+
+
+@pytest.mark.parametrize("path", ["C:\\notes\\x.txt", "c:/notes/x.txt", "notes\\x.txt"])
+async def test_a_path_of_windows_makes_no_file(path: str, tmp_path: Path) -> None:
+    async with door(tmp_path, "write_file", approver=AllowOnce()) as tools:
+        result = await tools.call("write_file", {"path": path, "content": "x"})
+
+    assert not result.ok
+    assert "for example notes/x.txt" in str(result)
+    assert os.listdir(tmp_path) == []

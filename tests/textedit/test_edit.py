@@ -150,6 +150,11 @@ def test_occurrence_line_hint_and_expected_replacements_choose() -> None:
     text = "a=1\nb=0\na=1\nc=0\na=1\n"
 
     assert after(text, "a=1", "X", occurrence=2) == "a=1\nb=0\nX\nc=0\na=1\n"
+    assert after(text, "a=1", "X", occurrence=2, line_hint=4) == "a=1\nb=0\nX\nc=0\na=1\n"
+    with pytest.raises(
+        InvalidArguments, match="occurrence 1 is in line 1, but line_hint 5 is nearer to another"
+    ):
+        edit(text, "a=1", "X", occurrence=1, line_hint=5)
     assert after(text, "a=1", "X", line_hint=5) == "a=1\nb=0\na=1\nc=0\nX\n"
     assert after(text, "a=1", "X", expected=3) == "X\nb=0\nX\nc=0\nX\n"
     assert edit(text, "a=1", "X", replace_all=True).lines == (1, 3, 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -242,7 +243,50 @@ async def test_a_cut_line_says_so(tmp_path: Path) -> None:
 
     found = await read(tmp_path, "a.txt")
 
-    assert str(found).split("\n")[0] == "     1→" + "x" * 2000 + " [line cut]"
+    assert str(found).split("\n")[0] == "     1→" + "x" * 2000 + " [line cut: offset=1 column=2001 goes on]"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+async def test_a_long_line_is_read_to_its_end_by_what_each_answer_names(
+    tmp_path: Path, encoding: str
+) -> None:
+    long = "".join(f"é{number}," for number in range(8000))
+    (tmp_path / "one.txt").write_bytes(f"first\r\n{long}\r\nlast".encode(encoding))
+
+    found = await read(tmp_path, "one.txt")
+    (text,) = re.findall(r"→(é.*) \[line cut", str(found))
+    while way := re.search(r"column=(\d+) goes on\]", str(found)):
+        assert int(way[1]) == len(text) + 1
+        found = await read(tmp_path, "one.txt", offset=2, column=int(way[1]))
+        text += found.data["text"]
+
+    assert text == long
+    assert str(found).endswith(f"-{len(long)} of {len(long)}]")
+
+
+async def test_a_column_is_of_one_line_that_is_that_long(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+
+    assert (
+        str(await read(tmp_path, "a.txt", offset=-1, column=2)) == "     2→wo\n[line 2, characters 2-3 of 3]"
+    )
+    with pytest.raises(
+        InvalidArguments, match=r"column 4 is past the end of line 1 of a.txt \(3 characters\)"
+    ):
+        await read(tmp_path, "a.txt", column=4)
+    with pytest.raises(InvalidArguments, match="2 lines in all"):
+        await read(tmp_path, "a.txt", offset=9, column=1)
+    with pytest.raises(InvalidArguments, match="3 lines are asked for"):
+        await read(tmp_path, "a.txt", limit=3, column=1)
+
+
+async def test_a_secret_at_the_edge_of_a_page_of_a_line_is_not_shown(tmp_path: Path) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    (tmp_path / "a.txt").write_text("x" * 3000 + " " + key + " " + "y" * 3000)
+
+    found = await read(tmp_path, "a.txt", column=3010)
+
+    assert key[8:] not in str(found)
 
 
 @owes("N-31", "X-44")

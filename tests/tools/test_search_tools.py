@@ -242,3 +242,24 @@ async def test_a_long_line_is_not_cut_into_an_address_with_a_password(files: Wor
 
         assert "needle" in shown
         assert not any(secret[i : i + 4] in shown for i in range(len(secret) - 3)), shown
+
+
+async def test_a_pattern_may_begin_with_the_folder_it_is_looked_for_in(files: Workspace) -> None:
+    root = str(files.root)
+
+    assert (
+        (await glob(f"{root}/b/**/*.py", files=files)).data["paths"]
+        == (await glob("b/**/*.py", files=files)).data["paths"]
+        != []
+    )
+    assert (await glob(f"{root}/b/*.py", "b", files=files)).data["paths"] == ["b/x.py"]
+    assert (await grep("needle", glob=f"{root}/b/*.py", mode="files", files=files)).data["counts"] == [
+        {"path": "b/x.py", "count": 2}
+    ]
+    with pytest.raises(InvalidArguments, match="absolute"):
+        await glob(f"{root}/b/*.py", "a", files=files)
+
+
+@pytest.mark.parametrize("pattern", ["b", "./b"])
+async def test_a_pattern_that_names_a_folder_is_told_to_be_one(pattern: str, files: Workspace) -> None:
+    assert "[b is a folder; b/** finds what is in it]" in str(await glob(pattern, files=files))

@@ -82,8 +82,9 @@ def page(lines: LineRange, *, numbered: bool, most: int) -> Page:
     taken: list[str] = []
     used = 0
     for number, line in enumerate(_split(lines.text), lines.first):
-        mark = " [line cut]" if number in cut else ""
-        body = line.removesuffix("\n") + mark + ("\n" if line.endswith("\n") else "")
+        body = line.removesuffix("\n")
+        mark = f" [line cut: offset={number} column={len(body) + 1} goes on]" if number in cut else ""
+        body += mark + ("\n" if line.endswith("\n") else "")
         shown = f"{number:6d}→{body}" if numbered else body
         if taken and used + len(shown) > most:
             break

@@ -412,6 +412,9 @@ def _find(root: Path, rel: str, options: _Options, pattern: str) -> DirectoryLis
         for when, path, size in newest
     )
     skipped = walk.skipped.sentences() + links.sentences() + walk.left_out.sentences()
+    if not entries and os.path.isdir(root / where / rest):
+        named = f"{shown}{rest}"
+        skipped = (f"{named} is a folder; {named}/** finds what is in it", *skipped)
     return DirectoryListing(entries=entries, truncated=len(found) > limit, skipped=skipped)
 
 
@@ -474,6 +477,15 @@ def _split(pattern: str) -> tuple[str, str]:
     while literal < len(parts) - 1 and not _META & set(parts[literal]):
         literal += 1
     return "/".join(p for p in parts[:literal] if p != "."), "/".join(parts[literal:])
+
+
+def below(folder: str, glob: str) -> str:
+    """The glob relative to a folder, where it or an alternative of it begins with the folder's absolute path."""
+    if "/" not in glob.lstrip("/!"):
+        return glob
+    if glob.rstrip("/") == folder:
+        return "**"
+    return re.sub(rf"(\A|[!{{,]){re.escape(folder.rstrip('/'))}/", r"\1", glob)
 
 
 def _join(rel: str, base: str) -> str:

@@ -79,11 +79,17 @@ def check_path(path: str) -> None:
 
 
 def check_new_name(name: str, path: str) -> None:
-    """Refuse to create names that cannot be seen or typed.
+    """Refuse to create names that cannot be seen or typed, or that are a path of Windows.
 
     Raises:
-        InvalidArguments: the name holds a control or invisible format character.
+        InvalidArguments: the name holds a control or invisible format character, a drive or a backslash.
     """
+    if "\\" in name or re.fullmatch(r"[A-Za-z]:", name):
+        plain = re.sub(r"\A[A-Za-z]:", "", path.replace("\\", "/")).strip("/")
+        raise InvalidArguments(
+            f"{shown(path)} is a path as Windows writes it, and this system is not Windows.",
+            hint=f"Name it relative to the workspace, for example {shown(plain)}." if plain else "",
+        )
     if name.isascii() and name.isprintable():
         return
     for char in name:
@@ -305,11 +311,27 @@ class Roots:
         return at
 
     def spelled(self, path: str) -> str:
-        """The path that a listing wrote with escapes, where that is there and none is as it was sent."""
-        other = from_text(path)
-        if other == path or os.path.lexists(self.absolute(path)):
+        """The path as the disk writes it, where nothing is there as it was sent.
+
+        Its parts may be sent as a listing escaped them, in another Unicode form, or with a plain space for a
+        no-break one; each is then the one name in its folder that is the same but for that.
+        """
+        if (path.isascii() and "\\" not in path and " " not in path) or os.path.lexists(self.absolute(path)):
             return path
-        return other if os.path.lexists(self.absolute(other)) else path
+        other = from_text(path)
+        if other != path and os.path.lexists(self.absolute(other)):
+            return other
+        parts = path.split("/")
+        for index, part in enumerate(parts):
+            if part in ("", ".", ".."):
+                continue
+            if not os.path.lexists(self.absolute("/".join(parts[: index + 1]))):
+                folder = self.absolute("/".join(parts[:index]) + "/" if index else ".")
+                same = [name for name in _names_in(folder) if _one_form(name) == _one_form(part)]
+                if len(same) != 1:
+                    break
+                parts[index] = same[0]
+        return "/".join(parts)
 
     def _expand(self, path: str) -> str:
         name, slash, rest = path.partition("/")
@@ -405,6 +427,20 @@ class Roots:
             os.close(folder)
             raise outside_workspace(path)
         return folder, missing
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _one_form(name: str) -> str:
+    return unicodedata.normalize("NFC", name).translate(_SPACES)
+
+
+_SPACES: Final = {0xA0: " ", 0x202F: " "}
 
 
 def is_link(folder: int | None, name: str) -> bool:

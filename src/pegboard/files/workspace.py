@@ -318,9 +318,11 @@ class Workspace:
         exclude: str | None = None,
     ) -> DirectoryListing:
         """See Files."""
-        from pegboard.files.globs import glob_files, list_dir
+        from pegboard.files.globs import below, glob_files, list_dir
 
         root, relative, denied = self._place(path)
+        if pattern is not None:
+            pattern = below(str(root / relative), pattern)
         if pattern is None:
             found = await _in_thread(
                 lambda: list_dir(root, relative, depth=depth, limit=limit, denied=denied)
@@ -343,12 +345,14 @@ class Workspace:
 
     async def search(self, query: SearchQuery) -> GrepResult:
         """See Files."""
+        from pegboard.files.globs import below
         from pegboard.files.search import search
 
         if query.text is not None:
             return await _in_thread(lambda: search(self.root, query))
         root, relative, denied = self._place(query.path, folder=False)
-        there = replace(query, path=relative)
+        glob = None if query.glob is None else below(str(root / relative), query.glob)
+        there = replace(query, path=relative, glob=glob)
         found = await _in_thread(lambda: search(root, there, denied=denied))
         return replace(
             found,

@@ -251,6 +251,16 @@ def _choose(offsets: Sequence[int], lines: Sequence[int], edit: Edit, path: str)
                 f"occurrence is {edit.occurrence}, but the old text occurs {_times(count)} in {path} ({shown})",
                 details=details,
             )
+        line = lines[edit.occurrence - 1]
+        if edit.line_hint is not None and abs(line - edit.line_hint) > min(
+            abs(other - edit.line_hint) for other in lines
+        ):
+            raise InvalidArguments(
+                f"occurrence {edit.occurrence} is in line {line}, but line_hint {edit.line_hint} is nearer to another"
+                f" ({shown})",
+                hint="Send one of the two.",
+                details=details,
+            )
         return [offsets[edit.occurrence - 1]]
     if count == 1:
         return list(offsets)

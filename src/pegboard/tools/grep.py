@@ -205,6 +205,8 @@ def _text(
         lines.append(
             f"[{'matches' if mode == 'content' else 'files'} {shown}; more exist: offset={offset + limit} goes on]"
         )
+    if any(m.text.startswith("[… ") or m.text.endswith(" bytes …]") for m in found.matches):
+        lines.append("[long lines are cut: read_file with offset and column=1 shows one whole, page by page]")
     return [*lines, *(f"[{escape_invisible(sentence)}]" for sentence in found.skipped)]
 
 

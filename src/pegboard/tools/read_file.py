@@ -66,6 +66,7 @@ async def read_file(
         Alias("line_end", "to_line", "last_line", "end", "end_line_one_indexed_inclusive"),
     ] = None,
     numbered: Annotated[bool, Alias("line_numbers", "show_line_numbers", "with_line_numbers")] = True,
+    column: Annotated[int, Field(ge=1)] | None = None,
     pages: str | None = None,
     encoding: str | None = None,
     format: Literal["auto", "text", "markdown"] = "auto",
@@ -93,6 +94,7 @@ async def read_file(
         limit: Maximum number of lines.
         end_line: Last line to read, instead of limit.
         numbered: Put the line number before each line; false gives the bare text.
+        column: First character to show of the one long line at `offset`, counted from 1.
         pages: Pages of a PDF, slides or sheets, for example `1-5` or `2,7-9`.
         encoding: Text encoding; detected by default.
         format: `text` shows the source of HTML, CSV and notebooks with line numbers, as an edit needs it.
@@ -106,15 +108,25 @@ async def read_file(
             )
         offset, end_line = lines[0], None if lines[1] == -1 else lines[1]
     start, count = _range(offset, limit, end_line)
+    if column is not None and count not in (None, 1):
+        raise InvalidArguments(
+            f"column {column} goes on in one line, but {count} lines are asked for",
+            hint="Send offset and column alone.",
+        )
     most = _PAGE_CHARS if limit is None and end_line is None else _LONG_PAGE_CHARS
     if path.startswith("spill:"):
         if spills is None:
             raise Unavailable(
                 "spilled results are not available here", hint="Repeat the call with a narrower query."
             )
-        return _lines(path, slice_text(spills.read(path), start, count), numbered, most, {})
+        text = spills.read(path)
+        if column is not None:
+            return _rest_of_line(path, text, start, column, numbered)
+        return _lines(path, slice_text(text, start, count), numbered, most, {})
     plain = (
-        any(v is not None for v in (offset, limit, end_line, encoding)) or not numbered or format == "text"
+        any(v is not None for v in (offset, limit, end_line, column, encoding))
+        or not numbered
+        or format == "text"
     )
     kind = documents.kind_of(path) if documents is not None else None
     source = (kind in _ALSO_TEXT and plain) or (kind in _BINARY and format == "text")
@@ -122,9 +134,15 @@ async def read_file(
         document = await _document(path, kind, pages, files, documents)
         return _noted(document, (await files.resolve(path)).notes)
     if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "auto"):
-        text = clip(_decoded(path, await files.read_bytes(path), encoding))
+        text = _decoded(path, await files.read_bytes(path), encoding)
+        if column is not None:
+            return _rest_of_line(path, text, start, column, numbered)
+        text = clip(text)
         given = _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
         return _noted(given, (await files.resolve(path)).notes)
+    if column is not None:
+        text = decode(await files.read_bytes(path)).text.replace("\0", "\u2400")
+        return _rest_of_line(path, text, start, column, numbered)
     try:
         found = await files.read_slice(path, offset=start, limit=count)
     except Unsupported as refusal:
@@ -158,6 +176,31 @@ def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple
         )
     wanted = end_line - start + 1
     return start, wanted if limit is None else min(limit, wanted)
+
+
+def _rest_of_line(path: str, text: str, line: int, column: int, numbered: bool) -> ToolResult:
+    """A page of one long line, from its `column`-th character."""
+    text = text.replace("\r\n", "\n")
+    there = slice_text(text, line, 1)
+    size = len(there.text.removesuffix("\n"))
+    if column > size:
+        raise InvalidArguments(
+            f"column {column} is past the end of line {line} of {path}"
+            f" ({f'{size} characters' if there.last else f'{there.total} lines in all'})",
+            hint="Lines and columns count from 1; the end of a cut line says where it goes on.",
+        )
+    begin = len(slice_text(text, 1, there.first - 1).text) if there.first > 1 else 0
+    last = min(size, column - 1 + _PAGE_CHARS)
+    shown = clip(text, begin + column - 1, begin + last)
+    goes_on = f"; column={last + 1} goes on" if last < size else ""
+    number = f"{there.first:6d}→" if numbered else ""
+    return ToolResult.from_text(
+        f"{number}{shown}\n[line {there.first}, characters {column}-{last} of {size}{goes_on}]",
+        data={
+            "path": path, "text": shown, "first": there.first, "last": there.first, "total": there.total,
+            "more": last < size, "column": column, "last_column": last, "characters": size,
+        },
+    )  # fmt: skip
 
 
 def _lines(
