@@ -51,7 +51,7 @@ async def test_a_yes_that_comes_after_the_session_went_on_runs_nothing(moved_on:
 
 
 @owes("perm-19")
-async def test_a_refused_call_made_again_in_a_later_step_asks_nobody_until_the_person_speaks() -> None:
+async def test_a_refused_call_made_again_in_a_later_step_asks_nobody_until_the_next_run() -> None:
     asked: list[Any] = []
 
     class Friday:
@@ -76,8 +76,9 @@ async def test_a_refused_call_made_again_in_a_later_step_asks_nobody_until_the_p
     await agent.run("send it after all", session="s")
     await agent.aclose()
 
-    assert once == [{"text": "a"}, {"text": "b"}]
-    assert len(asked) == 3
+    # Another text to the same place is the same effect.
+    assert once == [{"text": "a"}]
+    assert len(asked) == 2
     told = [request.messages[-1] for request in model.requests[1:5]]
     assert all("not on Fridays" in message.results[0].text for message in told)  # pyright: ignore
 
@@ -109,7 +110,7 @@ async def test_an_approver_that_broke_is_asked_again() -> None:
 
 
 @owes("perm-19", "K-52")
-async def test_a_person_who_speaks_while_the_run_goes_on_may_be_asked_again() -> None:
+async def test_a_refusal_holds_for_the_run_also_when_the_person_speaks_meanwhile() -> None:
     asked: list[Any] = []
 
     class Friday:
@@ -130,4 +131,4 @@ async def test_a_person_who_speaks_while_the_run_goes_on_may_be_asked_again() ->
     await agent.run("send it", session="s")
     await agent.aclose()
 
-    assert len(asked) == 2
+    assert len(asked) == 1

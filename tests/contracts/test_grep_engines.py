@@ -228,7 +228,7 @@ def test_what_is_missing_is_said_and_is_no_empty_answer(rg: Path | Literal[False
         answer(tree, rg, pattern="", fixed_strings=True)
     with pytest.raises(Unsupported):
         answer(tree, rg, pattern="x", path="pipe")
-    with pytest.raises(InvalidArguments, match="Did you mean"):
+    with pytest.raises(InvalidArguments, match="did you mean 'python'"):
         answer(tree, rg, pattern="x", type="pyton")
     with pytest.raises(InvalidArguments, match="never closed"):
         answer(tree, rg, pattern="x", glob="*.{a")

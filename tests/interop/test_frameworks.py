@@ -36,7 +36,9 @@ def double(n: int) -> int:
 
 def door(tmp_path: Path) -> Executor:
     (tmp_path / "a.txt").write_text("hello")
-    return Executor([double, *builtin("read_file", "delete_file")], workspace=tmp_path)
+    return Executor(
+        [double, *builtin("read_file", "delete_file")], workspace=tmp_path, policy=["ask delete:*"]
+    )
 
 
 async def ours_calls(wrap_foreign: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:

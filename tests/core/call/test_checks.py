@@ -88,7 +88,7 @@ TAKEN: dict[str, tuple[Callable[[Any], object], tuple[Any, ...]]] = {
     "tool_calls": (lambda x: Limits(tool_calls=x), ({"a": 1},)),
     "limits": (lambda x: Agent(tools=[add], limits=x), (None,)),
     "model": (lambda x: Agent(tools=[add], model=x), (None,)),
-    "output": (lambda x: Agent(tools=[add], output=x), (None, plain)),
+    "output": (lambda x: Agent(tools=[add], output=x), (None, plain, {"a": 1})),
     "instructions": (lambda x: Agent(tools=[add], instructions=x), (None,)),
     "task": (lambda x: Agent(tools=[add], model=script()).run_sync(x), ()),
     "streamed task": (lambda x: Agent(tools=[add], model=script()).stream(x), ()),
