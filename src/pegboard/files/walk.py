@@ -265,7 +265,7 @@ class Skipped:
         """One sentence a reason: `2 folders could not be read (a, b)`."""
         out: list[str] = []
         for (noun, why), count in sorted(self.counts.items()):
-            names = ", ".join(self.examples[(noun, why)]) + (", …" if count > SHOWN_EXAMPLES else "")
+            names = ", ".join(sorted(self.examples[(noun, why)])) + (", …" if count > SHOWN_EXAMPLES else "")
             out.append(f"{count} {noun if count == 1 else _plural(noun)} {why} ({names})")
         return tuple(out)
 
