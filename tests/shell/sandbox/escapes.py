@@ -93,7 +93,7 @@ def attempts(outside: Path, port: int, name: str) -> dict[str, str]:
         "memory": f'python3 -c "{_MEMORY}"',
         "processor": "python3 -c 'while True: pass'",
         "disk": "head -c 64M /dev/zero > big; stat -c %s big; head -c 64M /dev/zero > /tmp/big; stat -c %s /tmp/big; rm -f big",
-        "leftovers": "(setsid sh -c 'sleep 2; echo x > survived' >/dev/null 2>&1 </dev/null &) ; setsid nohup sleep 194 "
+        "leftovers": "(setsid sh -c 'sleep 6; echo x > survived' >/dev/null 2>&1 </dev/null &) ; setsid nohup sleep 194 "
         ">/dev/null 2>&1 & disown; exit 0",
         "environment": "env; cat /proc/self/environ | tr '\\0' '\\n'",
         "descriptors": "ls /proc/self/fd | wc -l; for fd in 3 4 5 6 7 8 9 10 11 12; do cat <&$fd; done 2>/dev/null; true",
@@ -132,7 +132,7 @@ async def attack(folder: Path, backend: str, image: str | None = None) -> dict[s
             timeout_s = 4.0 if what == "fork bomb" else 60.0
             done = await shell.run(ExecRequest(command=command, timeout_s=timeout_s))
             out[what] = [done.exit_code, done.stdout, done.stderr]
-    await asyncio.sleep(2.5)
+    await asyncio.sleep(6.5)
     out["left"] = sorted(entry.name for entry in outside.iterdir())
     out["survived"] = (workspace / "survived").exists()
     out["running"] = [
