@@ -293,9 +293,10 @@ async def test_without_a_remote_browser_the_target_sandbox_says_what_to_set(tmp_
     with browsing(tmp_path) as (browser, _, _):
         with pytest.raises(Unavailable, match="no remote browser"):
             await browser.perform(Navigate(url="http://shop.example/"), target="sandbox")
-    with browsing(tmp_path, cdp_url="http://127.0.0.1:9") as (browser, _, _):
-        with pytest.raises(Unavailable, match="cannot be reached"):
+    with browsing(tmp_path, cdp_url="http://127.0.0.1:9/?token=Qx7vR2mKp9") as (browser, _, _):
+        with pytest.raises(Unavailable, match=r"remote browser at 127\.0\.0\.1 cannot be reached") as refused:
             await browser.perform(Navigate(url="http://shop.example/"))
+        assert "Qx7vR2mKp9" not in str(refused.value)  # A model reads this, and the address may hold a token.
 
 
 async def test_where_chromium_is_missing_the_error_says_how_to_get_it(tmp_path: Path) -> None:

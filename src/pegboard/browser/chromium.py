@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from pegboard.core.errors import Unavailable
 from pegboard.net.addresses import classify
@@ -275,7 +276,7 @@ class Chromium:
                 timeout=_START_S * 1000,
             )
         except Exception as error:
-            text = str(error)
+            text = str(error) or type(error).__name__
             why = next((line.strip() for line in text.splitlines() if "sandbox" in line.lower()), "")
             raise Unavailable(
                 f"{program} could not be started: {why or text.splitlines()[0][:300]}",
@@ -296,8 +297,11 @@ class Chromium:
                 self._options.cdp_url, timeout=_START_S * 1000, artifacts_dir=self.folder / "artifacts"
             )
         except Exception as error:
+            # Its address may hold a token; what the driver says of it repeats the address.
+            host = urlsplit(self._options.cdp_url).hostname or "its address"
             raise Unavailable(
-                f"the remote browser at {self._options.cdp_url} cannot be reached: {str(error).splitlines()[0][:200]}",
+                f"the remote browser at {host} cannot be reached ({type(error).__name__})",
+                hint="Ask the user to check cdp_url under [browser], and whether the browser runs.",
                 retryable=True,
             ) from error
 
