@@ -586,6 +586,7 @@ class BrowserSession:
 
     async def _take_back(self) -> None:
         """Go on as whoever the person has logged in as."""
+        await asyncio.gather(*(_heard_out(one.page) for one in self._tabs.open.values()))
         self._tabs.handed_over = False
         window, self._window = self._window, None
         context = await self._tabs.context()
@@ -609,6 +610,13 @@ class BrowserSession:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(state)
         fresh.replace(self._profile)
+
+
+async def _heard_out(page: Page) -> None:
+    """Wait until all that a page has said so far has arrived: an answer comes after it."""
+    with contextlib.suppress(chromium_error(), TimeoutError):
+        async with asyncio.timeout(1):
+            await page.evaluate("0")
 
 
 async def _error_page(page: Page) -> None:
