@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pegboard.mcp.server import ToolServer
     from pegboard.runtime.session import Backing
     from pegboard.runtime.subagents import SubagentRuns
+    from pegboard.services.agents import Agents
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -188,6 +189,13 @@ class App:
             self._store = None
 
     # -- services -----------------------------------------------------------------------------
+
+    @property
+    def agents(self) -> Agents:
+        """Agents that can be started by name, and subagents."""
+        from pegboard.services.agents import Agents
+
+        return Agents(self, self.history)
 
     @property
     def approvals(self) -> Approvals:
