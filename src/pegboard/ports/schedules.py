@@ -183,13 +183,13 @@ class Schedules(Protocol):
         ...
 
     async def runs(self, job: str = "", *, limit: int = 20) -> Sequence[JobRun]:
-        """The latest rows of the log of a job, or of all jobs of this workspace, newest first.
+        """The latest rows of the log of a job, or of all jobs, newest first.
 
         Raises:
             NotFound: see `update`.
         """
         ...
 
-    def next_times(self, job: Job, count: int = 3) -> Sequence[str]:
-        """The next times of a job as ISO 8601 with the offset of its zone; none where it is disabled."""
+    def describe(self, job: Job) -> dict[str, Any]:
+        """A job as JSON values, with its `schedule` as text and its `next` three times in the user's zone."""
         ...

@@ -249,20 +249,30 @@ def _instant(local: datetime) -> float:
 
 
 _CRON_LIKE: Final = re.compile(r"[\d*][\d*,/-]* [\d*][\d*,/-]* \S+")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "秒": 1, "分": 60, "时": 3600, "天": 86400}
+_SECONDS: Final = {
+    "s": 1,
+    "m": 60,
+    "h": 3600,
+    "d": 86400,
+    "w": 604800,
+    "秒": 1,
+    "分": 60,
+    "时": 3600,
+    "天": 86400,
+}
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAYS_ZH: Final = {**{c: n for n, c in enumerate("日一二三四五六")}, "天": 0, "末": 0}
 _DIGITS_ZH: Final = {c: n for n, c in enumerate("〇一二三四五六七八九")} | {"两": 2, "零": 0}
 
 Read = Callable[[re.Match[str], datetime], Any]
 
-_UNIT: Final = (
-    r"(?:s|sec|secs|seconds?|m|min|mins|minutes?|h|hrs?|hours?|d|days?|w|weeks?)"
-)
+_UNIT: Final = r"(?:s|sec|secs|seconds?|m|min|mins|minutes?|h|hrs?|hours?|d|days?|w|weeks?)"
 _LENGTH: Final = rf"(?P<length>(?:\d+(?:\.\d+)? ?{_UNIT}(?:,? (?:and )?|,)?)+)"
 _TIME: Final = r"(?:at )?(?:(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[ap]\.?m\.?)?|(?P<named>noon|midnight))(?: o'clock)?"
 _DAY: Final = r"(?:sun|mon|tue|tues|wed|thu|thur|thurs|fri|sat)(?:(?:d|nes|rs|ur)?days?)?"
-_DAYLIST: Final = rf"(?P<days>day|weekdays?|workdays?|weekends?|{_DAY}(?:(?:, ?| and | & |, and | to |-| through ){_DAY})*)"
+_DAYLIST: Final = (
+    rf"(?P<days>day|weekdays?|workdays?|weekends?|{_DAY}(?:(?:, ?| and | & |, and | to |-| through ){_DAY})*)"
+)
 _TIME_ZH: Final = (
     r"(?P<part>凌晨|清晨|早晨|早上|早|上午|中午|下午|傍晚|晚上|晚|夜里)? ?"
     r"(?P<hour>\d{1,2}|[〇零一二两三四五六七八九十]{1,3})(?:点钟?|时|:)"
