@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pegboard.services.retention import Retention
     from pegboard.services.runs import Runs
     from pegboard.services.sandbox import Sandbox
+    from pegboard.services.schedules import StoredSchedules
     from pegboard.services.servers import Servers
     from pegboard.services.sessions import Sessions
     from pegboard.services.settings import Settings
@@ -250,6 +251,17 @@ class App:
         from pegboard.services.sandbox import Sandbox
 
         return Sandbox(self)
+
+    @property
+    def schedules(self) -> StoredSchedules:
+        """The jobs that put messages into sessions at their times."""
+        from pegboard.services.schedules import StoredSchedules
+
+        async def store() -> SqliteStore:
+            await self.store.connect()
+            return self.store
+
+        return StoredSchedules(store, settings=self.config.schedules, workspace=self.workspace)
 
     @property
     def servers(self) -> Servers:

@@ -217,7 +217,7 @@ def _checked(read: str | float | timedelta | datetime, zone: str, now: float) ->
     match read:
         case str():
             return Cron(expr=check_cron(read), zone=zone)
-        case float():
+        case float() | int():
             _check_length(read)
             return Every(every_s=float(round(read)), start=float(int(now)), zone=zone)
         case timedelta():
@@ -303,7 +303,7 @@ def _clock_zh(found: re.Match[str]) -> tuple[int, int]:
     spoken = found["minute"] or "0"
     minute = {"半": 30, "一刻": 15, "三刻": 45}.get(spoken)
     part = found["part"] or ""
-    if part in ("下午", "傍晚", "晚上", "晚", "夜里") and hour < 12 or (part == "中午" and hour < 3):
+    if (part in ("下午", "傍晚", "晚上", "晚", "夜里") and hour < 12) or (part == "中午" and hour < 3):
         hour += 12
     elif part in ("晚上", "晚", "夜里", "凌晨") and hour == 12:
         hour = 0

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.config.schedules import Heartbeat, ScheduleSettings
 from pegboard.core.context import current_context
@@ -265,8 +265,8 @@ async def _passes(job: Job, runtime: Runtime, history: History) -> bool:
     error = outcome.result.error
     if isinstance(error, ToolError) and error.code != "timeout":
         raise error
-    data: Any = outcome.result.data
-    return error is None and isinstance(data, Mapping) and data.get("exit_code") == 0
+    data = cast("Mapping[str, Any]", outcome.result.data or {})
+    return error is None and data.get("exit_code") == 0
 
 
 async def _as_it_is(row: JobRun, leases: Leases) -> JobRun:
@@ -289,33 +289,32 @@ def _reply(request: JobRequest, origin: Mapping[str, str], session: str) -> Dest
     """Where the answer of a job's run goes."""
     came = {k: origin.get(k, "") for k in ("channel", "chat_id", "account_id", "thread_id")}
     source = Destination(**came) if came["channel"] else None
+    to = request.to if request.to is not None else source
+    if (
+        to is not None
+        and source is not None
+        and (not to.channel or (to.channel, to.chat_id) == (source.channel, ""))
+    ):
+        # Another chat of the channel that this session came from, or that channel alone.
+        to = replace(source, chat_id=to.chat_id or source.chat_id)
     match request.delivery:
         case "none":
             return None
         case "webhook":
-            if request.to is None or not request.to.chat_id.startswith(("https://", "http://")):
+            if to is None or not to.chat_id.startswith(("https://", "http://")):
                 raise InvalidArguments("delivery webhook needs an http or https address as its chat")
-            return replace(request.to, channel="webhook")
-        case "channel" if request.to is None and source is None:
+            return replace(to, channel="webhook")
+        case "channel" if to is None or not to.channel:
             raise InvalidArguments(
                 "delivery channel needs a channel: this session did not come from one",
                 hint="Give channel and chat_id.",
             )
         case "session":
             pass
+        case _ if to is not None and to.channel:
+            return to
         case _:
-            to = request.to
-            if to is not None and to.channel:
-                # A channel alone means the chat there that this session came from.
-                return (
-                    replace(source, channel=to.channel)
-                    if source and not to.chat_id and source.channel == to.channel
-                    else to
-                )
-            if to is not None and source is not None:
-                return replace(source, chat_id=to.chat_id or source.chat_id)
-            if source is not None:
-                return source
+            pass
     # The session that it runs in has the answer already.
     return Destination(channel="session", chat_id=session) if request.isolated else None
 
@@ -328,7 +327,9 @@ def _coming(job: Job, count: int) -> list[float]:
     """The next times of a job: the one that is stored, and those after it."""
     if job.next_at is None:
         return []
-    return [job.next_at, *islice(times_after(job.schedule, job.next_at), count - 1)]
+    with suppress(InvalidArguments):  # A zone that this machine does not know: the scheduler says so.
+        return [job.next_at, *islice(times_after(job.schedule, job.next_at), count - 1)]
+    return [job.next_at]
 
 
 def _interval(job: Job) -> float:
