@@ -170,8 +170,8 @@ def _print(job: Mapping[str, Any], options: Options) -> None:
 
 def _show(job: Mapping[str, Any]) -> None:
     name = f"  {escape_controls(job['name'])}" if job["name"] else ""
-    zone = f" ({job['zone']})" if job["zone"] != "UTC" or not job["schedule"].startswith("every") else ""
-    print_line(paint(f"{job['id']}{name}  {job['schedule']}{zone}", "bold"))
+    when = {"at": "once", "every": job["schedule"], "cron": f"{job['schedule']} ({job['zone']})"}[job["kind"]]
+    print_line(paint(f"{job['id']}{name}  {when}", "bold"))
     print_line(f"  {clip(escape_controls(job['message']), 0, 200)}")
     print_line(f"  next: {', '.join(map(_time, job['next'])) or 'never, it is disabled'}")
     where = f"  session: {escape_controls(job['session'])}"

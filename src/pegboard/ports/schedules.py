@@ -190,6 +190,12 @@ class Schedules(Protocol):
         """
         ...
 
-    def describe(self, job: Job) -> dict[str, Any]:
-        """A job as JSON values, with its `schedule` as text and its `next` three times in the user's zone."""
+    def describe(self, job: Job | JobRequest) -> dict[str, Any]:
+        """A job as JSON values: its `kind` (at, every, cron), its `schedule` as text, its `next` three times in the user's
+        zone, and its other fields. Of a request what it would become; nothing is added.
+
+        Raises:
+            InvalidArguments: see `add`; of a request alone.
+            Unsupported: see `add`; of a request alone.
+        """
         ...

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _HEARTBEAT: Final = "heartbeat-"
 _OWN_SESSION: Final = "schedule:"
 _MAIN: Final = "main"
+_SINGLE_CALLS: Final = "cli"
 _TRIES: Final = 20
 _CHECK_S: Final = 30
 """Seconds that a job's check may take."""
@@ -72,6 +73,16 @@ class StoredSchedules:
             request: the job.
             session: the key of the session that it belongs to; empty = that of the running call, else `main`.
         """
+        jobs = await self._jobs()
+        for _ in range(_TRIES):
+            job = self._job(request, f"j{os.urandom(4).hex()}", session)
+            with suppress(Conflict):
+                await jobs.add(job)
+                return job
+        raise Conflict("no free id was found for the job")
+
+    def _job(self, request: JobRequest, key: str, session: str = "") -> Job:
+        """The job that a request means."""
         here, origin, labels = _caller()
         session = session or here
         if here.startswith(_OWN_SESSION):
@@ -83,19 +94,12 @@ class StoredSchedules:
             raise InvalidArguments("message is empty: it is what the session is told then")
         now = self._clock.now()
         schedule = parse_schedule(request.schedule, request.zone or self.zone, now)
-        jobs = await self._jobs()
-        for _ in range(_TRIES):
-            key = f"j{os.urandom(4).hex()}"
-            job = Job(
-                id=key, message=request.message, schedule=schedule, name=request.name.strip(), wake=request.wake,
-                session=f"{_OWN_SESSION}{key}" if request.isolated else session,
-                reply=_reply(request, origin, session), check=request.check, workspace=self._workspace,
-                labels=labels, created_at=now, next_at=next_time(schedule, now),
-            )  # fmt: skip
-            with suppress(Conflict):
-                await jobs.add(job)
-                return job
-        raise Conflict("no free id was found for the job")
+        return Job(
+            id=key, message=request.message, schedule=schedule, name=request.name.strip(), wake=request.wake,
+            session=f"{_OWN_SESSION}{key}" if request.isolated else session,
+            reply=_reply(request, origin, session), check=request.check, workspace=self._workspace,
+            labels=labels, created_at=now, next_at=next_time(schedule, now),
+        )  # fmt: skip
 
     async def list(self, *, everywhere: bool = False) -> Sequence[Job]:
         """See the port; `everywhere`: of all workspaces."""
@@ -141,11 +145,13 @@ class StoredSchedules:
         leases = Leases(await self._store())
         return [await _as_it_is(row, leases) for row in rows]
 
-    def describe(self, job: Job) -> dict[str, Any]:
+    def describe(self, job: Job | JobRequest) -> dict[str, Any]:
         """See the port."""
+        if isinstance(job, JobRequest):
+            job = self._job(job, "")
         return {
-            "id": job.id, "name": job.name, "message": job.message, "schedule": schedule_text(job.schedule),
-            "zone": job.schedule.zone, "enabled": job.enabled,
+            "id": job.id, "name": job.name, "message": job.message, "kind": type(job.schedule).__name__.lower(),
+            "schedule": schedule_text(job.schedule), "zone": job.schedule.zone, "enabled": job.enabled,
             "next": [shown_time(at, self.zone) for at in _coming(job, 3)],
             "session": job.session, "wake": "now" if job.wake else "next-heartbeat",
             "deliver_to": _destination(job.reply), "check": job.check, "workspace": job.workspace,
@@ -282,7 +288,9 @@ def _caller() -> tuple[str, Mapping[str, str], tuple[str, ...]]:
         context = current_context()
     except LookupError:
         return _MAIN, {}, ()
-    return context.session, context.origin, tuple(sorted(context.labels))
+    # Single calls have no conversation that could be gone on with.
+    session = _MAIN if context.session == _SINGLE_CALLS else context.session
+    return session, context.origin, tuple(sorted(context.labels))
 
 
 def _reply(request: JobRequest, origin: Mapping[str, str], session: str) -> Destination | None:

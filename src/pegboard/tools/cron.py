@@ -8,13 +8,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from pegboard.core.content import Text
-from pegboard.core.effects import Effect
+from pegboard.core.context import Context
+from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import InvalidArguments
 from pegboard.core.profiles import JobId, JobText
 from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.secrets.clip import clip
-from pegboard.core.tool import tool
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.messages import Destination
 from pegboard.ports.schedules import Delivery, Job, JobRequest, JobRun, Schedules
 
@@ -50,9 +51,21 @@ def effects_of_delivery(given: Mapping[str, Any]) -> list[Effect]:
     return [Effect("send", f"{channel}:{chat}" if chat else channel)]
 
 
+async def plan_cron(call: ValidCall, context: Context) -> Plan:
+    """The effects. A schedule that cannot be read is refused here, before anybody is asked about it."""
+    given = call.arguments
+    if given["action"] in ("add", "update"):
+        adds = given["action"] == "add"
+        _check_times(given, needed=adds)
+        request = request_of(given if adds else {**given, "message": "new"})
+        if request.schedule:
+            context.port(Schedules).describe(request)
+    return Plan(tuple(effects_of_cron(given)))
+
+
 @tool(
+    plan=plan_cron,
     touches=("schedule", "send", "connect"),
-    effects=effects_of_cron,
     hints=(
         "remind me",
         "every day at",
@@ -107,23 +120,21 @@ async def cron(
         InvalidArguments: the schedule cannot be read, or its time has passed.
         NotFound: there is no such job.
     """
-    given = {"schedule": schedule, "cron_expr": cron_expr, "every_seconds": every_seconds, "at": at}
+    given = {
+        "message": message, "schedule": schedule, "cron_expr": cron_expr, "every_seconds": every_seconds, "at": at,
+        "tz": tz, "name": name, "session": session, "wake": wake, "delivery": delivery, "channel": channel,
+        "chat_id": chat_id,
+    }  # fmt: skip
     which = job_id or name
     match action:
         case "add":
-            _check_times(given, tz)
-            request = JobRequest(
-                message=message, schedule=_text_of(given), zone=tz, name=name, isolated=session == "isolated",
-                wake=wake == "now", delivery=delivery, to=destination(channel, chat_id),
-            )  # fmt: skip
-            return added(schedules, await schedules.add(request))
+            return added(schedules, await schedules.add(request_of(given)))
         case "list":
             return _listed(schedules, await schedules.list())
         case "remove":
             job = await schedules.remove(which)
             return _about(schedules, job, f"Removed {_named(job)}.")
         case "update":
-            _check_times(given, tz, needed=False)
             new = {
                 "message": message,
                 "schedule": _text_of(given),
@@ -151,6 +162,15 @@ def added(schedules: Schedules, job: Job) -> ToolResult:
     return ToolResult(content=(Text(text),), data={"created": True, "job": shown})
 
 
+def request_of(given: Mapping[str, Any]) -> JobRequest:
+    """The job that the arguments of `cron` describe."""
+    return JobRequest(
+        message=given["message"], schedule=_text_of(given), zone=given["tz"], name=given["name"],
+        isolated=given["session"] == "isolated", wake=given["wake"] == "now", delivery=given["delivery"],
+        to=destination(given["channel"], given["chat_id"]),
+    )  # fmt: skip
+
+
 def destination(channel: str, chat: str) -> Destination | None:
     """A chat as the port takes it; None where nothing was said."""
     return Destination(channel=channel, chat_id=chat) if channel or chat else None
@@ -167,7 +187,7 @@ def _text_of(given: Mapping[str, Any]) -> str:
     )
 
 
-def _check_times(given: Mapping[str, Any], tz: str, *, needed: bool = True) -> None:
+def _check_times(given: Mapping[str, Any], *, needed: bool) -> None:
     """One way to say when, and a zone only where clocks count.
 
     Raises:
@@ -179,7 +199,7 @@ def _check_times(given: Mapping[str, Any], tz: str, *, needed: bool = True) -> N
             f"{' and '.join(said)} say when, each another way" if said else "nothing says when the job runs",
             hint=f"Give one of {', '.join(_TIMES)}.",
         )
-    if tz and said and said[0] in ("every_seconds", "at"):
+    if given["tz"] and said and said[0] in ("every_seconds", "at"):
         raise InvalidArguments(
             f"tz can only be given with cron_expr or schedule, not with {said[0]}",
             hint="Leave tz out; write the offset into at, such as 2027-03-25T10:00+08:00."

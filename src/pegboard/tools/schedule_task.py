@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from pegboard.core.effects import Effect
+from pegboard.core.context import Context
+from pegboard.core.effects import Effect, Plan
 from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.secrets.clip import clip
-from pegboard.core.tool import tool
+from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.schedules import JobRequest, Schedules
 from pegboard.tools.cron import added, destination, effects_of_delivery
 
 
-def effects_of_scheduling(given: Mapping[str, Any]) -> list[Effect]:
+async def plan_schedule_task(call: ValidCall, context: Context) -> Plan:
     """As for `cron` with action add."""
-    what = f"{given.get('schedule', '')} {clip(str(given.get('task', '')), 0, 200)}"
-    return [Effect("schedule", f"add:{what}"), *effects_of_delivery(given)]
+    given = call.arguments
+    context.port(Schedules).describe(_request(**given))
+    what = f"{given['schedule']} {clip(given['task'], 0, 200)}"
+    return Plan((Effect("schedule", f"add:{what}"), *effects_of_delivery(given)))
 
 
 @tool(
+    plan=plan_schedule_task,
     touches=("schedule", "send"),
-    effects=effects_of_scheduling,
     hints=("remind me", "schedule a task", "定时任务"),
     example={"task": "Send the weekly report.", "schedule": "every Monday at 9"},
 )
@@ -47,5 +49,8 @@ async def schedule_task(
     Raises:
         InvalidArguments: the schedule cannot be read, or its time has passed.
     """
-    request = JobRequest(message=task, schedule=schedule, to=destination(channel, ""))
-    return added(schedules, await schedules.add(request))
+    return added(schedules, await schedules.add(_request(task, schedule, channel)))
+
+
+def _request(task: str, schedule: str, channel: str) -> JobRequest:
+    return JobRequest(message=task, schedule=schedule, to=destination(channel, ""))
