@@ -103,6 +103,15 @@ def schedule_text(schedule: Schedule) -> str:
             return expr
 
 
+def canonical_text(text: str, zone: str) -> str:
+    """What `schedule_text` says of a schedule that was read now.
+
+    Raises:
+        InvalidArguments: see `parse_schedule`.
+    """
+    return schedule_text(parse_schedule(text, zone, datetime.now(UTC).timestamp()))
+
+
 def zone_of(name: str) -> tzinfo:
     """An IANA zone.
 
