@@ -209,8 +209,8 @@ def parse_schedule(text: str, zone: str, now: float) -> Schedule:
         InvalidArguments: it cannot be read, its time has passed, or there is no such zone.
     """
     place = zone_of(zone)
-    words = " ".join(unicodedata.normalize("NFKC", text[: _LONGEST + 1]).split()).rstrip(".。")
-    if len(words) <= _LONGEST:
+    words = " ".join(unicodedata.normalize("NFKC", text[:_LONGEST]).split()).rstrip(".。")
+    if len(text) <= _LONGEST:
         if words.startswith("@") or _CRON_LIKE.match(words):
             return Cron(expr=check_cron(words), zone=zone)
         here = datetime.fromtimestamp(now, place)
