@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -17,6 +18,7 @@ from pegboard.core.errors import ToolError
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import import_object
+from pegboard.ports.schedules import Schedules
 
 
 class _Nanobot(BuiltinTool):
@@ -142,8 +144,18 @@ class CronTool(ContextAware, _Nanobot):
     tool = "cron"
 
     def __init__(self, cron_service: Any = None, **options: Any) -> None:
-        made = None if cron_service is None else bound(builtin_tool("cron"), schedules=cron_service)
-        super().__init__(made=made, **options)
+        super().__init__(made=None if cron_service is None else _keeping(cron_service), **options)
+
+
+def _keeping(schedules: Any) -> Tool:
+    """`cron` over a Schedules port of one's own, in every executor."""
+    ours = builtin_tool("cron")
+    planned = cast("Callable[[Any, Any], Awaitable[Plan]]", ours.plan)
+
+    async def plan(call: Any, context: Any) -> Plan:
+        return await planned(call, replace(context, ports={Schedules: schedules}))
+
+    return bound(ours, schedules=schedules).copy(plan=plan)
 
 
 class ScheduleTaskTool(_Nanobot):
