@@ -38,6 +38,7 @@ from pegboard.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
     from pegboard.mcp.server import ToolServer
+    from pegboard.runtime.scheduler import Scheduler
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -297,6 +298,14 @@ class App:
         from pegboard.services.usage import UsageReports
 
         return UsageReports(self.history, lambda: self.toolkit)
+
+    async def scheduler(self, notify: Callable[[str], None] | None = None) -> Scheduler:
+        """What fires the jobs of the store; checks run by this App's settings, heartbeats are those of the settings.
+
+        Args:
+            notify: is given each sentence that a person should know; None = `on_warning`.
+        """
+        return await self.schedules.scheduler(self, self.history, notify=notify or self.on_warning)
 
     # -- executors and agents -----------------------------------------------------------------
 
