@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from pegboard.app.app import App
 from pegboard.ports.schedules import JobRequest
 from pegboard.store.inbox import Inbox
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, argv, environment
 from tests.ledger import owes
+from tests.waiting import until
 
 
 @owes("K-60", "K-61", "cron-22")
@@ -94,3 +96,34 @@ async def test_a_check_is_a_command_in_the_workspace_that_nobody_can_approve(wor
         }
         assert failed == {"failed"}
         assert any("the check could not be run" in text for text in told)
+
+
+@pytest.mark.slow
+@owes("cron-28", "K-61")
+def test_a_job_whose_worker_is_killed_is_finished_by_the_next_one_and_says_how_it_ended(
+    pegboard: Run, workspace: Path, tmp_path: Path
+) -> None:
+    turns = [
+        {"calls": [{"name": "exec", "arguments": {"command": "echo begun >> log.txt; sleep 60"}}]},
+        {"text": "Over."},
+    ]
+    (tmp_path / "turns.jsonl").write_text("\n".join(map(json.dumps, turns)))
+    pegboard("schedules", "add", "every 1s", "Work", "--name", "work", "--isolated")
+    command = argv("worker", "--until-idle", "--yes", "--model", f"scripted:{tmp_path / 'turns.jsonl'}")
+    first = subprocess.Popen(command, cwd=workspace, env=environment(), stderr=subprocess.DEVNULL)
+    try:
+        until((workspace / "log.txt").exists, "the command to begin", within_s=60)
+        assert json.loads(pegboard("schedules", "history", "--json").out)[-1]["status"] == "queued"
+    finally:
+        first.kill()
+        first.wait()
+    pegboard("schedules", "disable", "work")
+
+    second = subprocess.run(
+        command, cwd=workspace, env=environment(), capture_output=True, timeout=120, check=False
+    )
+
+    assert second.returncode == 0, second.stderr
+    first_row = json.loads(pegboard("schedules", "history", "--json").out)[-1]
+    assert (first_row["status"], first_row["run"][:4]) == ("done", "run_")
+    assert (workspace / "log.txt").read_text() == "begun\n"

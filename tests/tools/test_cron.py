@@ -345,19 +345,6 @@ async def test_heartbeats_come_and_go_with_the_settings(store: Store, clock: Han
     assert await with_beats().list() == []
 
 
-@owes("cron-28")
-async def test_a_run_that_nobody_works_on_any_more_is_listed_as_interrupted(
-    schedules: StoredSchedules, store: Store
-) -> None:
-    job = await schedules.add(JobRequest(message="x", schedule="every 10m"), session="s1")
-    row = await schedules.run(job.id)
-    await Jobs(store).ended(row.message, "running", run="run_1")
-
-    (listed,) = await schedules.runs(job.id)
-
-    assert (listed.status, listed.run) == ("interrupted", "run_1")
-
-
 async def test_jobs_of_other_workspaces_are_listed_apart(
     store: Store, clock: HandClock, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -310,15 +311,21 @@ class App:
         return await self.schedules.scheduler(self, self.history, notify=notify or self.on_warning)
 
     def worker(self, interaction: Interaction = NOBODY, *, model: str | None = None) -> Worker:
-        """Runs sessions on what waits for them.
+        """Runs sessions on what waits for them, and fires schedules.
 
         Args:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
         """
+        from pegboard.services.schedules import ScheduleDuty
         from pegboard.services.worker import Worker
 
-        return Worker(self, self.history, self.sessions, self.runs, interaction=interaction, model=model)
+        notify = interaction.notify
+        return Worker(
+            self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
+            duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
+            on_answer=[self.schedules.note_answer],
+        )  # fmt: skip
 
     # -- executors and agents -----------------------------------------------------------------
 

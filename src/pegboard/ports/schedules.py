@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from pegboard.ports.messages import Destination
 
-JobStatus: TypeAlias = Literal["queued", "running", "done", "failed", "missed", "skipped", "interrupted"]
+JobStatus: TypeAlias = Literal["queued", "read", "done", "failed", "missed", "skipped"]
 Delivery: TypeAlias = Literal["", "session", "channel", "webhook", "none"]
 
 
@@ -87,8 +87,9 @@ class JobRun:
     Attributes:
         job, name: the job's.
         at: the time that it stands for, seconds since the epoch.
-        status: `queued` until a run has read the message, then as that run ended; `missed`: nothing was there to fire it
-            in time; `skipped`: its last message still waits.
+        status: `queued` until the run on its message has ended, then `done` or `failed`; `read`: a run that something else
+            started has read it; `missed`: nothing was there to fire it in time; `skipped`: the run on its last message has
+            not ended.
         fired_at: when it was fired, seconds since the epoch.
         missed: further times before `at` that passed without firing.
         message: id of the message that was put; empty = none was.

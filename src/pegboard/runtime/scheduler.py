@@ -12,14 +12,11 @@ from pegboard.core.errors import InvalidArguments, ToolError
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.schedules import Job, JobRun
-from pegboard.ports.store import StoreError
 from pegboard.runtime.schedule import shown_time, times_after
 from pegboard.store.jobs import Jobs, StoredJob
 
 GRACE_S: Final = 3600.0
 """Seconds in which a time that passed without firing is still caught up."""
-POLL_S: Final = 10.0
-"""Seconds after which the store is looked at again, since other processes add jobs."""
 _LATE_S: Final = 60.0
 _BATCH: Final = 100
 _MOST_BATCHES: Final = 1000
@@ -46,7 +43,7 @@ class Scheduler:
     """Fires due jobs: each of their times once, whatever number of schedulers look at the store.
 
     Of times that passed while no scheduler ran the latest is caught up if it lies within the grace; the others are noted
-    as missed. While the message that a job put last has not been read, its further times are skipped.
+    as missed. Until the run on the message that a job put last has ended, its further times are skipped.
 
     Args:
         jobs: where they are.
@@ -93,18 +90,6 @@ class Scheduler:
             await asyncio.gather(*(self._fire(one, now) for one in due if one.job.check))
         return await self._jobs.next_due()
 
-    async def run(self) -> None:
-        """Fire jobs at their times until cancelled. A store that cannot be used now is tried again later."""
-        while True:
-            wait = POLL_S
-            try:
-                following = await self.tick()
-                if following is not None:
-                    wait = min(POLL_S, max(0.05, following - self._now()))
-            except StoreError as error:
-                self._notify(f"schedules wait: {error}")
-            await asyncio.sleep(wait)
-
     async def _fire(self, due: StoredJob, now: float) -> None:
         job = due.job
         planned = job.next_at if job.next_at is not None else now
@@ -118,13 +103,13 @@ class Scheduler:
             await self._note(due, replace(row, note=f"disabled: {error.message}"), next_at=None)
             return
         if times.latest is None:
-            note = f"not fired: no scheduler ran at that time, and it is more than {_span(self._grace_s)} ago"
+            note = f"not fired: no worker ran at that time, and it is more than {_span(self._grace_s)} ago"
             row = replace(row, status="missed", missed=times.missed - 1, note=note)
             await self._note(due, row, next_at=times.following)
             return
         row = replace(row, at=times.latest, missed=times.missed)
         if await self._jobs.waits(job):
-            row = replace(row, status="skipped", note="its last message has not been read yet")
+            row = replace(row, status="skipped", note="the run on its last message has not ended")
             await self._jobs.fire(due, row, next_at=times.following)
             return
         if job.check:
@@ -182,12 +167,17 @@ def message_of(job: Job, at: float, *, now: float, missed: int = 0, late: str = 
     facts += [f"passed {missed} earlier times without a run"] if missed else []
     note = f"\n\n[This job {' and '.join(facts)}.]" if facts else ""
     metadata = {
-        "job": job.id, "name": job.name, "at": at, "late_s": now - at if late else 0.0, "missed": missed,
-        "workspace": job.workspace,
-    }  # fmt: skip
+        "job": job.id,
+        "name": job.name,
+        "at": at,
+        "late_s": now - at if late else 0.0,
+        "missed": missed,
+    }
     return InboundMessage(
         session=job.session, content=f"{job.message}{note}", id=f"job:{job.id}:{int(at)}", by="schedule", at=now,
-        labels=job.labels, wake=job.wake, reply=job.reply, metadata=metadata,
+        labels=job.labels, wake=job.wake, reply=job.reply, workspace=job.workspace, metadata=metadata,
+        # What wakes nobody is read by a run on something else, whose answer is not its own.
+        wants_answer=job.wake,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.config.schedules import Heartbeat, ScheduleSettings
 from pegboard.core.context import current_context
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolError, Unsupported
+from pegboard.core.events import RunFinished
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.ports.messages import Destination
+from pegboard.ports.messages import Destination, InboundMessage
 from pegboard.ports.schedules import Every, Job, JobRequest, JobRun
-from pegboard.ports.store import Conflict, Store
+from pegboard.ports.store import Conflict, Store, StoreError
 from pegboard.runtime.schedule import next_time, parse_schedule, schedule_text, shown_time, times_after
 from pegboard.runtime.scheduler import Scheduler, message_of
 from pegboard.store.jobs import Jobs, StoredJob
-from pegboard.store.leases import Leases
 
 if TYPE_CHECKING:
     from pegboard.services.history import History
@@ -32,6 +33,7 @@ _OWN_SESSION: Final = "schedule:"
 _MAIN: Final = "main"
 _SINGLE_CALLS: Final = "cli"
 _TRIES: Final = 20
+_TICK_S: Final = 1.0
 _CHECK_S: Final = 30
 """Seconds that a job's check may take."""
 
@@ -127,7 +129,7 @@ class StoredSchedules:
         jobs = await self._jobs()
         found = (await self._find(jobs, job)).job
         now = self._clock.now()
-        message = replace(message_of(found, now, now=now), wake=True)
+        message = message_of(replace(found, wake=True), now, now=now)
         row = JobRun(
             job=found.id, name=found.name, at=float(int(now)), status="queued", fired_at=now, message=message.id,
             session=found.session, note="run by hand",
@@ -141,9 +143,7 @@ class StoredSchedules:
     async def runs(self, job: str = "", *, limit: int = 20) -> Sequence[JobRun]:
         """See the port."""
         jobs = await self._jobs()
-        rows = await jobs.runs((await self._find(jobs, job)).job.id if job else "", limit=limit)
-        leases = Leases(await self._store())
-        return [await _as_it_is(row, leases) for row in rows]
+        return await jobs.runs((await self._find(jobs, job)).job.id if job else "", limit=limit)
 
     def describe(self, job: Job | JobRequest) -> dict[str, Any]:
         """See the port."""
@@ -201,6 +201,15 @@ class StoredSchedules:
             await self._jobs(), clock=self._clock, grace_s=self._settings.grace_s, check=check, notify=notify
         )  # fmt: skip
 
+    async def note_answer(self, message: InboundMessage, finished: RunFinished) -> None:
+        """Note in a job's log how the run on its message ended; nothing for a message of anything else."""
+        if message.id.startswith("job:"):
+            failed = finished.status != "done"
+            note = (finished.error or f"the run ended with status {finished.status}") if failed else ""
+            await (await self._jobs()).ended(
+                message.id, "failed" if failed else "done", run=finished.run, note=note
+            )
+
     async def _jobs(self) -> Jobs:
         return Jobs(await self._store(), keep=self._settings.keep_runs)
 
@@ -255,6 +264,38 @@ class StoredSchedules:
         )  # fmt: skip
 
 
+class ScheduleDuty:
+    """What a worker does for schedules: each tick fires what is due.
+
+    A tick takes at most a second: a check that takes longer goes on, and the next tick looks at it again.
+
+    Args:
+        open: makes the scheduler, at the first tick.
+        notify: is given each sentence that a person should know.
+    """
+
+    def __init__(self, open: Callable[[], Awaitable[Scheduler]], *, notify: Callable[[str], None]) -> None:
+        self._open = open
+        self._notify = notify
+        self._scheduler: Scheduler | None = None
+        self._ticking: asyncio.Task[float | None] | None = None
+
+    async def tick(self) -> None:
+        """See Duty."""
+        if self._scheduler is None:
+            self._scheduler = await self._open()
+        if self._ticking is None:
+            self._ticking = asyncio.create_task(self._scheduler.tick())
+        await asyncio.wait({self._ticking}, timeout=_TICK_S)
+        if not self._ticking.done():
+            return
+        ticked, self._ticking = self._ticking, None
+        try:
+            ticked.result()
+        except StoreError as error:
+            self._notify(f"schedules wait: {error}")
+
+
 async def _passes(job: Job, runtime: Runtime, history: History) -> bool:
     """Whether a job's check exits with status 0; it is a call of exec like any other, which nobody can approve.
 
@@ -273,13 +314,6 @@ async def _passes(job: Job, runtime: Runtime, history: History) -> bool:
         raise error
     data = cast("Mapping[str, Any]", outcome.result.data or {})
     return error is None and data.get("exit_code") == 0
-
-
-async def _as_it_is(row: JobRun, leases: Leases) -> JobRun:
-    """A row that stands as running while no process works on its session is `interrupted`."""
-    if row.status == "running" and await leases.holder(row.session) is None:
-        return replace(row, status="interrupted", note=row.note or "the process that ran it ended")
-    return row
 
 
 def _caller() -> tuple[str, Mapping[str, str], tuple[str, ...]]:

@@ -101,7 +101,12 @@ class Jobs:
         """The jobs whose next time is at or before `now`, the most overdue first."""
         rows = await self._store.scan(_DUE, end=f"{_place(now)}\U0010ffff", limit=limit)
         found = [await self._table.versioned(row.key.partition("\x1f")[2]) for row in rows]
-        return [StoredJob(job=job, version=version) for job, version in found if job is not None]
+        # Another process may have moved one since the index was read.
+        return [
+            StoredJob(job=job, version=version)
+            for job, version in found
+            if job is not None and job.next_at is not None and job.next_at <= now
+        ]
 
     async def next_due(self) -> float | None:
         """The earliest next time of all jobs, in whole seconds since the epoch; None without any."""
@@ -173,20 +178,25 @@ class Jobs:
             return
 
     async def waits(self, job: Job) -> bool:
-        """Whether the message that a job put last has not been read yet."""
+        """Whether the run on the message that a job put last has not ended."""
         return bool(job.last_message) and await self._inbox.holds(job.session, job.last_message)
 
     async def runs(self, job: str = "", *, limit: int = KEEP) -> list[JobRun]:
         """The latest rows of a job's log, or of all logs, newest first."""
-        rows = await self._log.scan(prefix=f"{job}\x1f" if job else "")
-        return sorted(rows.values(), key=lambda r: (r.fired_at, r.at), reverse=True)[:limit]
+        found = (await self._log.scan(prefix=f"{job}\x1f" if job else "")).values()
+        rows = sorted(found, key=lambda r: (r.fired_at, r.at), reverse=True)[:limit]
+        return [await self._as_it_is(row) for row in rows]
+
+    async def _as_it_is(self, row: JobRun) -> JobRun:
+        gone = row.status == "queued" and not await self._inbox.holds(row.session, row.message)
+        return replace(row, status="read") if gone else row
 
     async def ended(self, message: str, status: JobStatus, *, run: str = "", note: str = "") -> None:
         """Note in the log what became of a message; nothing happens if its row is gone.
 
         Args:
             message: its id, `job:ID:EPOCH`.
-            status: `running`, `done`, `failed` or `interrupted`.
+            status: `done` or `failed`.
             run: id of the run that read it.
             note: what a person should know.
         """
