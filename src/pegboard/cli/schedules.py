@@ -129,7 +129,7 @@ async def _change(app: App, *, action: str, job: str, options: Options) -> int:
             else:
                 print_line(f"{removed.id} is removed")
         case "run":
-            row = app.schedules.describe_run(await app.schedules.run(job))
+            row = app.schedules.describe(await app.schedules.run(job))
             if options.json:
                 print_json(row)
             else:
@@ -141,7 +141,7 @@ async def _change(app: App, *, action: str, job: str, options: Options) -> int:
 
 
 async def _history(app: App, *, job: str, options: Options) -> int:
-    rows = [app.schedules.describe_run(row) for row in await app.schedules.runs(job)]
+    rows = [app.schedules.describe(row) for row in await app.schedules.runs(job)]
     if options.json:
         print_json(rows)
     elif not rows:

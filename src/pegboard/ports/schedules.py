@@ -85,7 +85,7 @@ class JobRun:
     """A row of the log of a job.
 
     Attributes:
-        job, name: the job's.
+        job, name: the job's; for a name that it has none of, the start of its message.
         at: the time that it stands for, seconds since the epoch.
         status: `queued` until the run on its message has ended, then `done` or `failed`; `read`: a run that something else
             started has read it; `missed`: nothing was there to fire it in time; `skipped`: the run on its last message has
@@ -191,9 +191,9 @@ class Schedules(Protocol):
         """
         ...
 
-    def describe(self, job: Job | JobRequest) -> dict[str, Any]:
+    def describe(self, job: Job | JobRequest | JobRun) -> dict[str, Any]:
         """A job as JSON values: its `kind` (at, every, cron), its `schedule` as text, its `next` three times in the user's
-        zone, and its other fields. Of a request what it would become; nothing is added.
+        zone, and its other fields. Of a request what it would become; nothing is added. Of a row of a log its fields.
 
         Raises:
             InvalidArguments: see `add`; of a request alone.

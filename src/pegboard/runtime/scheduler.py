@@ -10,6 +10,7 @@ from typing import Final
 
 from pegboard.core.errors import InvalidArguments, ToolError
 from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.secrets.clip import clip
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.schedules import Job, JobRun
 from pegboard.runtime.schedule import shown_time, times_after
@@ -94,7 +95,7 @@ class Scheduler:
         job = due.job
         planned = job.next_at if job.next_at is not None else now
         row = JobRun(
-            job=job.id, name=job.name, at=planned, status="failed", fired_at=now, session=job.session
+            job=job.id, name=name_of(job), at=planned, status="failed", fired_at=now, session=job.session
         )
         try:
             times = self._times(job, planned, now)
@@ -150,6 +151,11 @@ class Scheduler:
         passed = takewhile(lambda t: t < before and t <= now, times_after(job.schedule, planned))
         missed = (0 if latest == planned else 1) + sum(1 for _ in islice(passed, _MOST_COUNTED))
         return _Times(latest, missed, following)
+
+
+def name_of(job: Job) -> str:
+    """What a person knows a job by: its name, else the start of its message."""
+    return job.name or " ".join(clip(job.message, 0, 60).split())
 
 
 def message_of(job: Job, at: float, *, now: float, missed: int = 0, late: str = "") -> InboundMessage:

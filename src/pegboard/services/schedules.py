@@ -21,7 +21,7 @@ from pegboard.ports.messages import Destination, InboundMessage
 from pegboard.ports.schedules import Every, Job, JobRequest, JobRun
 from pegboard.ports.store import Conflict, Store, StoreError
 from pegboard.runtime.schedule import next_time, parse_schedule, schedule_text, shown_time, times_after
-from pegboard.runtime.scheduler import Scheduler, message_of
+from pegboard.runtime.scheduler import Scheduler, message_of, name_of
 from pegboard.store.jobs import Jobs, StoredJob
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class StoredSchedules:
         now = self._clock.now()
         message = message_of(replace(found, wake=True), now, now=now)
         row = JobRun(
-            job=found.id, name=found.name, at=float(int(now)), status="queued", fired_at=now, message=message.id,
+            job=found.id, name=name_of(found), at=float(int(now)), status="queued", fired_at=now, message=message.id,
             session=found.session, note="run by hand",
         )  # fmt: skip
         try:
@@ -145,8 +145,13 @@ class StoredSchedules:
         jobs = await self._jobs()
         return await jobs.runs((await self._find(jobs, job)).job.id if job else "", limit=limit)
 
-    def describe(self, job: Job | JobRequest) -> dict[str, Any]:
+    def describe(self, job: Job | JobRequest | JobRun) -> dict[str, Any]:
         """See the port."""
+        if isinstance(job, JobRun):
+            return {
+                "job": job.job, "name": job.name, "at": shown_time(job.at, self.zone), "status": job.status,
+                "missed": job.missed, "session": job.session, "run": job.run, "note": job.note,
+            }  # fmt: skip
         if isinstance(job, JobRequest):
             job = self._job(job, "")
         return {
@@ -155,13 +160,6 @@ class StoredSchedules:
             "next": [shown_time(at, self.zone) for at in _coming(job, 3)],
             "session": job.session, "wake": "now" if job.wake else "next-heartbeat",
             "deliver_to": _destination(job.reply), "check": job.check, "workspace": job.workspace,
-        }  # fmt: skip
-
-    def describe_run(self, row: JobRun) -> dict[str, Any]:
-        """A row of a log as JSON values, with its time in the user's zone."""
-        return {
-            "job": row.job, "name": row.name, "at": shown_time(row.at, self.zone), "status": row.status,
-            "missed": row.missed, "session": row.session, "run": row.run, "note": row.note,
         }  # fmt: skip
 
     async def set_heartbeats(self) -> None:

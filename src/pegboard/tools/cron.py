@@ -147,10 +147,12 @@ async def cron(
             job = await schedules.update(which, {"enabled": action == "enable"})
             return _about(schedules, job, f"{action.capitalize()}d {_line(schedules, job)}")
         case "run":
-            row = await schedules.run(which)
-            return ToolResult(content=(Text(f"Started {row.name or row.job}."),), data={"run": _run(row)})
+            shown = schedules.describe(await schedules.run(which))
+            return ToolResult(
+                content=(Text(f"Queued {shown['job']} ({shown['name']})."),), data={"run": shown}
+            )
         case "runs":
-            return _runs(await schedules.runs(which))
+            return _runs(schedules, await schedules.runs(which))
 
 
 def added(schedules: Schedules, job: Job) -> ToolResult:
@@ -227,25 +229,13 @@ def _listed(schedules: Schedules, jobs: Sequence[Job]) -> ToolResult:
     return ToolResult(content=(Text(text),), data={"jobs": [schedules.describe(job) for job in jobs]})
 
 
-def _run(row: JobRun) -> dict[str, Any]:
-    return {
-        "job": row.job,
-        "at": row.at,
-        "status": row.status,
-        "missed": row.missed,
-        "run": row.run,
-        "note": row.note,
-    }
-
-
-def _runs(rows: Sequence[JobRun]) -> ToolResult:
-    from datetime import UTC, datetime
-
+def _runs(schedules: Schedules, rows: Sequence[JobRun]) -> ToolResult:
+    shown = [schedules.describe(row) for row in rows]
     lines = [
-        f"{datetime.fromtimestamp(row.at, UTC):%Y-%m-%dT%H:%M:%SZ} {row.name or row.job}: {row.status}"
-        + (f", {row.missed} further times missed" if row.missed else "")
-        + (f" ({row.note})" if row.note else "")
-        for row in rows
+        f"{row['at']} {row['job']} ({row['name']}): {row['status']}"
+        + (f", {row['missed']} further times missed" if row["missed"] else "")
+        + (f" ({row['note']})" if row["note"] else "")
+        for row in shown
     ]
     text = "\n".join(lines) or "No runs yet."
-    return ToolResult(content=(Text(text),), data={"runs": [_run(row) for row in rows]})
+    return ToolResult(content=(Text(text),), data={"runs": shown})
