@@ -34,7 +34,6 @@ from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
 from pegboard.store.grants import StoredGrants
-from pegboard.store.inbox import Inbox
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -412,6 +411,8 @@ class App:
         text = INSTRUCTIONS.format(workspace=self.workspace)
         if self.skills is not None:
             text = f"{text}\n\n{self.skills.prompt()}"
+        from pegboard.runtime.session import Backing
+
         agent = Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
             model=[opened, *map(self._model, others)] if others else opened,
@@ -421,7 +422,7 @@ class App:
             executor=executor,
             store="memory",
         )
-        agent.inbox = Inbox(self.store)
+        agent.keep_in(Backing(store=self.store, chain=self.history.chain, redact=self.redactor.redact))
         return agent
 
     def _model(self, name: str | None) -> Any:
