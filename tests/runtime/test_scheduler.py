@@ -195,6 +195,15 @@ async def test_a_scheduler_that_starts_after_the_time_fires_nothing_twice(store:
     assert await read(store) == []
 
 
+async def test_a_message_that_is_there_already_holds_no_job_up(store: Store, jobs: Jobs) -> None:
+    await jobs.add(job(Every(every_s=60, start=DAY1)))
+    await Inbox(store).add(InboundMessage(session="main", content="look", id=f"job:j1:{int(DAY1) + 60}"))
+
+    assert await Scheduler(jobs).tick(DAY1 + 60) == DAY1 + 120
+
+    assert len(await read(store)) == 1
+
+
 @owes("cron-31")
 async def test_while_its_last_message_waits_a_job_is_skipped_and_others_fire(
     store: Store, jobs: Jobs

@@ -165,7 +165,7 @@ async def test_a_job_is_changed_disabled_enabled_and_run(
     ] == "2027-03-25T10:00:00+08:00"
     await ok(door, "cron", action="run", name="report")
     (message,) = await Inbox(store).waiting("s1")
-    assert (message.content, message.id.split(":")[2]) == ("b", str(int(NOW)))
+    assert (message.content, message.id.split(":")[2:]) == ("b", [str(int(NOW)), "run"])
     (row,) = (await ok(door, "cron", action="runs", name="report"))["runs"]
     assert (row["status"], row["note"]) == ("queued", "run by hand")
     assert "this very second" in str(await door.call("cron", {"action": "run", "name": "report"}))

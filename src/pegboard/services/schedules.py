@@ -130,6 +130,8 @@ class StoredSchedules:
         found = (await self._find(jobs, job)).job
         now = self._clock.now()
         message = message_of(replace(found, wake=True), now, now=now)
+        # Apart from the message that the job puts at this very time.
+        message = replace(message, id=f"{message.id}:run")
         row = JobRun(
             job=found.id, name=name_of(found), at=float(int(now)), status="queued", fired_at=now, message=message.id,
             session=found.session, note="run by hand",

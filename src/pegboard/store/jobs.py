@@ -143,7 +143,7 @@ class Jobs:
         except Conflict:
             if message is None or (await self._table.versioned(job.id))[1] != due.version:
                 return False
-            # The job is as it was read, so it is the message that is there already (a person ran the job just then).
+            # The job is as it was read, so it is the message that is there already: the clock went back.
             await self._store.put(*puts)
         if over:
             await self._forget_old()
@@ -195,12 +195,12 @@ class Jobs:
         """Note in the log what became of a message; nothing happens if its row is gone.
 
         Args:
-            message: its id, `job:ID:EPOCH`.
+            message: its id, `job:ID:EPOCH` or `job:ID:EPOCH:run`.
             status: `done` or `failed`.
             run: id of the run that read it.
             note: what a person should know.
         """
-        job = message.removeprefix("job:").rpartition(":")[0]
+        job = message.split(":")[1]
         for prefix in (f"{job}\x1f", f"{_ONCE}\x1f"):
             for key, row in (await self._log.scan(prefix=prefix)).items():
                 if row.message == message:
