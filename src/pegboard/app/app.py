@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
     from pegboard.mcp.server import ToolServer
     from pegboard.runtime.scheduler import Scheduler
+    from pegboard.runtime.session import Backing
+    from pegboard.runtime.subagents import SubagentRuns
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -411,8 +413,6 @@ class App:
         text = INSTRUCTIONS.format(workspace=self.workspace)
         if self.skills is not None:
             text = f"{text}\n\n{self.skills.prompt()}"
-        from pegboard.runtime.session import Backing
-
         agent = Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
             model=[opened, *map(self._model, others)] if others else opened,
@@ -422,8 +422,24 @@ class App:
             executor=executor,
             store="memory",
         )
-        agent.keep_in(Backing(store=self.store, chain=self.history.chain, redact=self.redactor.redact))
+        agent.keep_in(self.backing)
         return agent
+
+    @property
+    def backing(self) -> Backing:
+        """Where sessions are kept."""
+        from pegboard.runtime.session import Backing
+
+        return Backing(store=self.store, chain=self.history.chain, redact=self.redactor.redact)
+
+    def subagents(self, executor: Executor, *, model: str | None) -> SubagentRuns:
+        """See Runtime."""
+        from pegboard.app.subagents import subagent_runs
+
+        self.agent(executor, model=model)  # Its model is theirs.
+        return subagent_runs(
+            executor.wiring, specs=self.config.agents, limits=self.config.subagents, backing=self.backing
+        )
 
     def _model(self, name: str | None) -> Any:
         ports, keys = self.config.model_servers, self.config.model_keys

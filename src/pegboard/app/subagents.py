@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import BuildError
@@ -125,8 +125,8 @@ def _opened(agent: Agent, child: Child, events: Sequence[Event], log: Recorder |
     def start(message: InboundMessage) -> AsyncGenerator[Event]:
         return agent.stream_message(message, recorder=log)
 
-    def resume(run: str) -> AsyncGenerator[Event]:
-        return agent.resume_events(run, events, recorder=log)
+    def resume(run: str, answers: Mapping[str, Any]) -> AsyncGenerator[Event]:
+        return agent.resume_events(run, events, recorder=log, answers=answers)
 
     return OpenChild(events=events, start=start, resume=resume)
 
