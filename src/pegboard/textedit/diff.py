@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -273,8 +274,9 @@ def _cut(lines: Iterator[str], max_chars: int) -> str:
     for line in lines:
         size += len(line)
         if size > max_chars and len(kept) > 2:
-            more = 1 + sum(1 for _ in lines)
-            kept.append(f"[diff cut here: {more} more lines]\n")
+            signs = Counter([line[0], *(rest[0] for rest in lines)])
+            more = f"{signs.total()} more lines, +{signs['+']} -{signs['-']}"
+            kept.append(f"[diff cut here: {more}]\n")
             break
         kept.append(line)
     return "".join(kept)
@@ -288,7 +290,7 @@ class MergeResult:
     """What a merge gave.
 
     Attributes:
-        data: the merged bytes, None where both sides changed the same lines.
+        data: the merged bytes, None where both sides changed the same or adjacent lines.
         conflicts: each such place with both versions and markers, as text for people.
     """
 
@@ -300,7 +302,7 @@ def merge3(base: bytes, mine: bytes, theirs: bytes) -> MergeResult:
     """Apply to `mine` what changed from `base` to `theirs`.
 
     Lines keep their endings; a change next to another without an unchanged line between them
-    is a conflict, as in diff3(1). Binary content merges only where one side is unchanged.
+    is a conflict, as in git-merge-file(1). Binary content merges only where one side is unchanged.
     """
     if mine in (base, theirs):
         return MergeResult(theirs)
