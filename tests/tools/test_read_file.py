@@ -394,6 +394,34 @@ async def test_a_guessed_encoding_is_called_a_guess_and_another_can_be_named(tmp
     assert "encoding guessed" not in str(other)
 
 
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("a.html", "<p>{}</p>\n"),
+        ("b.html", '<meta charset="ascii"><p>{}</p>\n'),
+        ("c.csv", 'text,number\n"{}",1\n'),
+    ],
+)
+async def test_a_document_in_a_guessed_encoding_says_so(tmp_path: Path, name: str, page: str) -> None:
+    text = "Książka leży na półce. Dziękuję bardzo, źle się czułem."
+    (tmp_path / name).write_bytes(page.format(text).encode("cp1250"))
+
+    shown = await read(tmp_path, name)
+
+    assert text in str(shown)
+    assert "[encoding guessed: cp1250; if the text looks wrong, name another with encoding=]" in str(shown)
+
+
+async def test_a_page_that_names_its_encoding_is_no_guess(tmp_path: Path) -> None:
+    page = '<meta charset="windows-1250"><p>Książka leży na półce.</p>\n'
+    (tmp_path / "a.html").write_bytes(page.encode("cp1250"))
+
+    shown = str(await read(tmp_path, "a.html"))
+
+    assert "Książka leży na półce." in shown
+    assert "guessed" not in shown
+
+
 async def test_wide_text_without_a_mark_is_read_with_its_encoding_named(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes("Server started\nport=8080\n".encode("utf-16-le"))
 
