@@ -65,6 +65,22 @@ async def test_grep_says_where_it_shows_lines_in_a_guessed_encoding(
     ) in found
 
 
+async def test_grep_in_a_large_tree_counts_what_it_left_out_from_the_outside_in_and_says_at_least(
+    files: Workspace,
+) -> None:
+    deep = files.root / "a" / "deep"
+    deep.mkdir()
+    for number in range(1200):
+        (deep / f"{number}.log").touch()
+    (files.root / "zz").mkdir()
+    (files.root / "zz" / ".late").touch()
+
+    found = str(await grep("absent", files=files))
+
+    assert "[at least 2 hidden entries left out: hidden=true (.hidden, zz/.late)]" in found
+    assert "[at least 1001 ignored entries left out: no_ignore=true (a/deep/" in found
+
+
 @owes("N-42", "C-16", "X-16", "D-21")
 async def test_list_dir_names_folders_and_files(files: Workspace) -> None:
     found = await list_dir(files=files)

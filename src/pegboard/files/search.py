@@ -51,7 +51,8 @@ _SLOW_FILE_S: Final = 1.0
 """Seconds of the processor that a backtracking pattern may spend on one file."""
 _SLOW_FILES: Final = 2
 """How many such files end the search."""
-_ACCOUNT_ENTRIES: Final = 2000
+_ACCOUNT_ENTRIES: Final = 1000
+"""Entries of a tree that are looked at to say what was left out: under a tenth of what a search in 5,000 files takes."""
 _LINE_END: Final = 1 << 40
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _AS_TEXT: Final = "it was searched as literal text (fixed_strings=true)."
@@ -467,12 +468,9 @@ class _Search:
             matches = tuple(self.lines(flat[start:stop]))
         skipped = found.skipped.sentences()
         if self.file is None:
-            # What was not looked into, from the first entries of the folder.
             walk = _walk(self.folder, query.hidden, query.no_ignore, self.denied_here())
             walk.fits = self.accept
-            for _ in islice(walk, _ACCOUNT_ENTRIES):
-                pass
-            skipped += walk.left_out.sentences()
+            skipped += walk.left_out.sentences(complete=walk.account(_ACCOUNT_ENTRIES))
         skipped += self.guessed.sentences()
         return GrepResult(
             matches=matches,
@@ -502,7 +500,6 @@ class _Search:
                     )
             finally:
                 os.close(fd)
-
 
     def note_guess(self, path: str, encoding: str) -> None:
         """Remember a file whose lines are shown in an encoding that is a guess."""

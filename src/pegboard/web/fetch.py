@@ -186,7 +186,9 @@ class WebReader:
                     hint="Open it with the browser tool.",
                 )
             text = "\n\n".join(filter(None, (text, data)))
-            needs = "The page needs JavaScript; this is what it holds without. The browser tool shows it whole."
+            needs = (
+                "The page needs JavaScript; this is what it holds without. The browser tool shows it whole."
+            )
             note = " ".join(filter(None, (note, needs)))
         if form == "text":
             text = plain_text(text)
