@@ -264,6 +264,20 @@ async def test_a_long_line_is_read_to_its_end_by_what_each_answer_names(
     assert str(found).endswith(f"-{len(long)} of {len(long)}]")
 
 
+async def test_a_long_line_of_a_spilled_result_is_read_to_its_end_too(tmp_path: Path) -> None:
+    spills = MemorySpills()
+    spills.texts["spill:1"] = "first\n" + "word " * 5000 + "\nlast\n"
+
+    async def shown(**arguments: Any) -> str:
+        return str(await read_file("spill:1", files=Workspace(tmp_path), spills=spills, **arguments))
+
+    assert "[line cut: offset=2 column=9501 goes on]" in await shown(offset=2)
+    assert "[line 2, characters 9501-19000 of 25000; column=19001 goes on]" in await shown(
+        offset=2, column=9501
+    )
+    assert (await shown(offset=3)).startswith("     3→last")
+
+
 async def test_a_column_is_of_one_line_that_is_that_long(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
 

@@ -124,7 +124,7 @@ async def read_file(
         text = spills.read(path)
         if column is not None:
             return _rest_of_line(path, text, start, column, numbered)
-        return _lines(path, slice_text(text, start, count), numbered, most, {})
+        return _lines(path, _in_memory(text, start, count), numbered, most, {})
     plain = (
         any(v is not None for v in (offset, limit, end_line, column, encoding))
         or not numbered
@@ -140,7 +140,7 @@ async def read_file(
         if column is not None:
             return _rest_of_line(path, text, start, column, numbered)
         text = clip(text)
-        given = _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
+        given = _lines(path, _in_memory(text, start, count), numbered, most, {"encoding": encoding})
         return _noted(given, (await files.resolve(path)).notes)
     if column is not None:
         text = decode(await files.read_bytes(path)).text.replace("\0", "\u2400")
@@ -150,7 +150,7 @@ async def read_file(
     except Unsupported as refusal:
         if format == "text" and refusal.details.get("mime_type") == _UNKNOWN:
             text = shown_utf8(await files.read_bytes(path)).replace("\0", "\u2400")
-            return _lines(path, slice_text(text, start, count), numbered, most, {})
+            return _lines(path, _in_memory(text, start, count), numbered, most, {})
         shown = await _binary(path, refusal, pages, files, documents)
         return _noted(shown, (await files.resolve(path)).notes)
     facts = {"encoding": found.encoding, "newline": found.newline, "size": found.size, "sha256": found.sha256}
@@ -178,6 +178,18 @@ def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple
         )
     wanted = end_line - start + 1
     return start, wanted if limit is None else min(limit, wanted)
+
+
+def _in_memory(text: str, start: int, count: int | None) -> LineRange:
+    """Lines of a text that is held in memory; one that no page holds is cut, and `column` goes on in it."""
+    there = slice_text(text, start, count)
+    lines = there.text.split("\n") if len(there.text) > _PAGE_CHARS else []
+    cut = tuple(number for number, line in enumerate(lines, there.first) if len(line) > _PAGE_CHARS)
+    if not cut:
+        return there
+    return replace(
+        there, text="\n".join(clip(line, 0, min(len(line), _PAGE_CHARS)) for line in lines), cut=cut
+    )
 
 
 def _rest_of_line(path: str, text: str, line: int, column: int, numbered: bool) -> ToolResult:
