@@ -259,7 +259,9 @@ class JournalSnapshots:
 
     async def take(self) -> Snapshot:
         """See Snapshots."""
-        before = await asyncio.to_thread(TreeSnapshot.take, self._root, journal=self._journal)
+        repository = git.repository_of(self._root)
+        beside = () if repository is None else (repository.common,)
+        before = await asyncio.to_thread(TreeSnapshot.take, self._root, journal=self._journal, beside=beside)
         return _JournalSnapshot(before, self._root, self._journal, _origin(), self._said)
 
 
