@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -284,6 +284,7 @@ class TreeSnapshot:
         self,
         root: Path,
         beside: tuple[Path, ...],
+        others: Callable[[str], bool],
         journal: Journal,
         marks: dict[str, IndexEntry],
         tree: TreeScan,
@@ -292,6 +293,7 @@ class TreeSnapshot:
     ) -> None:
         self._root = root
         self._beside = beside
+        self._others = others
         self._journal = journal
         self._marks = marks
         self._tree = tree
@@ -307,6 +309,7 @@ class TreeSnapshot:
         *,
         journal: Journal,
         beside: tuple[Path, ...] = (),
+        others: Callable[[str], bool] = lambda _: False,
         ignored: tuple[str, ...] = IGNORED,
         limits: SnapshotLimits | None = None,
     ) -> TreeSnapshot:
@@ -319,6 +322,7 @@ class TreeSnapshot:
             root: the workspace.
             journal: where contents go.
             beside: real paths of folders outside that commands may change too; their paths are absolute.
+            others: told paths; True for what others change meanwhile, of which only what is gone counts.
             ignored: names of folders, or `parent/name`, that are not looked into.
             limits: what is kept.
 
@@ -336,7 +340,7 @@ class TreeSnapshot:
             marks = _mark_all(real, journal, tree, known, limits, moment)
             if marks != known:
                 save(index_path(journal, real), marks)
-        return cls(real, beside, journal, marks, tree, limits, ignored)
+        return cls(real, beside, others, journal, marks, tree, limits, ignored)
 
     def diff_after(self) -> SnapshotDiff:
         """What is different now; keeps the new contents, so that the next snapshot is short. Blocking."""
@@ -381,6 +385,10 @@ class TreeSnapshot:
         was = self._marks.get(path)
         if was is not None and st is not None and not was.racy and was.same_stat(st):
             marks[path] = was
+            return
+        if st is not None and self._others(path):
+            if was is not None:
+                marks[path] = was  # The next snapshot sees that it is another, and keeps it.
             return
         data: bytes | None = None
         if st is not None and was is None and _is_object(path):

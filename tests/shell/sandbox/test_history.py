@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from pegboard import Executor, builtin
+from pegboard.app.shell import JournalSnapshots
+from pegboard.files.journal import Journal
+from pegboard.files.undo import Last
+from pegboard.files.workspace import Workspace
 from tests.shell.kit import run, shell_in
 
 TAKE_AWAY = "import shutil, sys\nshutil.rmtree(sys.argv[1], ignore_errors=True)\n"
@@ -123,6 +127,27 @@ async def test_undo_of_a_commit_in_a_linked_worktree_takes_the_branch_back(tmp_p
     assert (git(main, "rev-parse", "side"), git(root, "status", "--porcelain")) == before
     assert (root / "f").read_text() == "a\n"
     git(main, "fsck", "--strict")
+
+
+async def test_undo_leaves_what_other_checkouts_did_while_the_command_ran(tmp_path: Path) -> None:
+    main, root = linked(tmp_path, packed=True)
+    journal = Journal(tmp_path / "journal")
+    snapshot = await JournalSnapshots(root, journal).take()
+    (main / "f").write_text("by hand\n")
+    git(main, "commit", "-qam", "by hand")
+    (root / "f").write_text("by the command\n")
+    git(root, "commit", "-qam", "by the command")
+    found = await snapshot.changes()
+    files = Workspace(root, journal=journal, restored_dirs=[main / ".git"])
+
+    await files.undo(Last())
+
+    assert found.not_captured == ()
+    assert git(main, "log", "--format=%s", "main").split("\n")[0] == "by hand"
+    assert git(main, "status", "--porcelain") == ""
+    assert git(main, "log", "--format=%s", "side").split() == ["one"]
+    assert git(root, "status", "--porcelain") == ""
+    assert (root / "f").read_text() == "a\n"
 
 
 async def test_large_packs_of_a_linked_worktree_are_out_of_reach(tmp_path: Path) -> None:

@@ -278,6 +278,26 @@ class Repository:
                 out += ["--ro-bind", str(leaf), str(leaf)]
         return [*out, "--ro-bind", str(self.git_file), str(self.git_file)]
 
+    def others(self) -> Callable[[str], bool]:
+        """Tells absolute paths that belong to other checkouts of the repository, as these are now.
+
+        That is what git keeps for each checkout alone (gitrepository-layout(5)), and the branches that the others
+        have checked out.
+        """
+        common, own = f"{self.common}/", f"{self.git_dir}/"
+        shared = tuple(f"{common}{name}" for name in ("objects/", "refs/", "logs/refs/", "packed-refs"))
+        heads = [self.common / "HEAD", *(folder / "HEAD" for folder in worktree_folders(self.common))]
+        lines = [_line(head) for head in heads if head.parent != self.git_dir]
+        branches = [line.removeprefix("ref:").strip() for line in lines if line.startswith("ref:")]
+        taken = {f"{common}{prefix}{branch}" for branch in branches for prefix in ("", "logs/")}
+
+        def belongs(path: str) -> bool:
+            if not path.startswith(common) or path.startswith(own):
+                return False
+            return path in taken or not path.startswith(shared)
+
+        return belongs
+
 
 def repository_of(workspace: Path) -> Repository | None:
     """The repository of a linked worktree; None for anything else.
