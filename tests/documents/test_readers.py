@@ -956,10 +956,10 @@ async def test_a_damaged_chart_leaves_the_rest_of_its_slide(
     from pptx.chart.data import CategoryChartData
     from pptx.enum.chart import XL_CHART_TYPE
 
-    deck = pptx.Presentation()
+    deck: Any = pptx.Presentation()
     slide: Any = deck.slides.add_slide(deck.slide_layouts[5])
     slide.shapes.title.text = "Sales"
-    numbers = CategoryChartData()
+    numbers: Any = CategoryChartData()
     numbers.categories = ["Q1"]
     numbers.add_series("Sales", (1.5,))
     slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, numbers)
@@ -980,7 +980,7 @@ async def test_a_damaged_chart_leaves_the_rest_of_its_slide(
 
 @owes("D-17")
 async def test_a_damaged_slide_leaves_the_others(reader: DocumentReader) -> None:
-    deck = pptx.Presentation()
+    deck: Any = pptx.Presentation()
     for title in ("One", "Two", "Three"):
         deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = title
 

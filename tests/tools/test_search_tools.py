@@ -48,7 +48,7 @@ async def test_grep_says_where_it_shows_lines_in_a_guessed_encoding(
     files: Workspace, program: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if program is None:
-        monkeypatch.setattr("shutil.which", lambda _: None)
+        monkeypatch.setenv("PATH", str(files.root / "nothing"))
     elif shutil.which(program) is None:
         pytest.skip("ripgrep is not installed")
     text = "Książka leży na półce. Dziękuję bardzo, źle się czułem.\n"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.documents.damage import Damage
 from pegboard.documents.errors import DocumentRefused
@@ -153,7 +153,8 @@ def _pdfium_value(raw: Any, form: Any, mark: Any) -> str:
     def text(read: Callable[..., int], *place: Any) -> str:
         size = read(*place, None, 0)
         buffer = ctypes.create_string_buffer(size)
-        read(*place, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+        # FPDF_WCHAR is an unsigned short.
+        read(*place, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), size)
         return buffer.raw[:size].decode("utf-16-le").rstrip("\0")
 
     names = (raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName)
@@ -218,7 +219,7 @@ def _pypdf_field(reference: Any) -> str:
         return _item(name, checked=mark.get("/AS", "/Off") != "/Off")
     if kind == "/Sig" or value is None:
         return _item(name)
-    values: list[Any] = list(value) if isinstance(value, list) else [value]
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
     return _item(name, "(hidden)" if kind == "/Tx" and flags & _PASSWORD else ", ".join(map(str, values)))
 
 
