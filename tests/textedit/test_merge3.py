@@ -109,6 +109,15 @@ def test_a_conflict_shows_both_sides_and_the_line() -> None:
     assert merged.conflicts == ("line 2:\n<<<<<<< the file now\nhand\n=======\nundone\n>>>>>>> undone\n",)
 
 
+def test_a_conflict_far_down_names_its_line_in_the_file() -> None:
+    lines = [b"%d\n" % number for number in range(1, 101)]
+
+    def changed(text: bytes) -> bytes:
+        return b"".join([*lines[:79], text, *lines[80:]])
+
+    assert merge3(b"".join(lines), changed(b"hand\n"), changed(b"tool\n")).conflicts[0].startswith("line 80:")
+
+
 def test_binary_and_endless_differences_are_conflicts() -> None:
     assert merge3(b"\0a", b"\0b", b"\0c").data is None
     many = b"".join(b"%d\n" % n for n in range(30_000))

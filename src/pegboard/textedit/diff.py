@@ -314,7 +314,7 @@ def merge3(base: bytes, mine: bytes, theirs: bytes) -> MergeResult:
     cut = [side[head : len(side) - tail].splitlines(keepends=True) for side in (base, mine, theirs)]
     if max(map(len, cut)) > _MOST_LINES:
         return MergeResult(None, (f"over {_MOST_LINES} lines differ",))
-    merged, conflicts = _weave(*cut)
+    merged, conflicts = _weave(*cut, before=base.count(b"\n", 0, head))
     if conflicts:
         return MergeResult(None, tuple(conflicts))
     return MergeResult(base[:head] + b"".join(merged) + base[len(base) - tail :])
@@ -332,7 +332,10 @@ def _shared_ends(base: bytes, mine: bytes, theirs: bytes) -> tuple[int, int]:
     return head, len(base) - at - 1 if at >= 0 else 0
 
 
-def _weave(base: list[bytes], mine: list[bytes], theirs: list[bytes]) -> tuple[list[bytes], list[str]]:
+def _weave(
+    base: list[bytes], mine: list[bytes], theirs: list[bytes], *, before: int
+) -> tuple[list[bytes], list[str]]:
+    """The merged lines and the conflicts; `before` lines of the file come before these."""
     out: list[bytes] = []
     conflicts: list[str] = []
     at_base = at_mine = at_theirs = 0
@@ -345,7 +348,7 @@ def _weave(base: list[bytes], mine: list[bytes], theirs: list[bytes]) -> tuple[l
         elif new == old:
             out += ours
         else:
-            conflicts.append(_conflict(at_mine + 1, ours, new))
+            conflicts.append(_conflict(before + at_mine + 1, ours, new))
         out += base[sync_base : sync_base + length]
         at_base, at_mine, at_theirs = sync_base + length, sync_mine + length, sync_theirs + length
     return out, conflicts
