@@ -33,12 +33,13 @@ from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
 from pegboard.store.grants import StoredGrants
-from pegboard.store.inbox import Inbox
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
     from pegboard.mcp.server import ToolServer
+    from pegboard.runtime.session import Backing
+    from pegboard.runtime.subagents import SubagentRuns
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -393,8 +394,24 @@ class App:
             executor=executor,
             store="memory",
         )
-        agent.inbox = Inbox(self.store)
+        agent.keep_in(self.backing)
         return agent
+
+    @property
+    def backing(self) -> Backing:
+        """Where sessions are kept."""
+        from pegboard.runtime.session import Backing
+
+        return Backing(store=self.store, chain=self.history.chain, redact=self.redactor.redact)
+
+    def subagents(self, executor: Executor, *, model: str | None) -> SubagentRuns:
+        """See Runtime."""
+        from pegboard.app.subagents import subagent_runs
+
+        self.agent(executor, model=model)  # Its model is theirs.
+        return subagent_runs(
+            executor.wiring, specs=self.config.agents, limits=self.config.subagents, backing=self.backing
+        )
 
     def _model(self, name: str | None) -> Any:
         ports, keys = self.config.model_servers, self.config.model_keys
