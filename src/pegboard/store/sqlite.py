@@ -12,7 +12,7 @@ import queue
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Bodies, Put, Record, Row, Rows, StoreError
 from pegboard.store.chain import Chain, Fault, check_next
 from pegboard.store.opening import DAMAGE, identity, is_damage, migrate, open_database, recovery_hint
-from pegboard.store.seal import Seal, number_of, seal_of
+from pegboard.store.seal import PURGED, Seal, SealState, number_of
 
 if TYPE_CHECKING:
     from pegboard.store.recovery import Recovery
@@ -207,7 +207,8 @@ class SqliteStore:
 
     async def seal(self) -> tuple[int, str] | None:
         """How often rows were changed so far, and the mac over their present state; None in a file without a seal."""
-        return await self._connection.ask(_Job(seal_of))
+        state = await self._connection.ask(_Job(_state))
+        return None if state is None else (state.changes, state.mac)
 
     async def check_rows(self, ends: Mapping[str, tuple[int, str]]) -> list[Fault]:
         """Every row that was changed, added or removed by anybody without the key.
@@ -219,7 +220,9 @@ class SqliteStore:
         if seal is None:
             return []
         # As a write: a file that was never sealed is sealed now.
-        return await self._connection.ask(_Job(lambda db: seal.faults(db, ends), writes=True))
+        return await self._connection.ask(
+            _Job(lambda db: seal.faults(_sealed_rows(db), _state(db), ends), writes=True)
+        )
 
     async def check(self) -> str:
         """What SQLite finds wrong with the file, empty if nothing; it is recovered if that was asked for at `open`.
@@ -326,7 +329,7 @@ class _Connection:
         db.execute("BEGIN IMMEDIATE")
         try:
             if self.seal is not None and self._sealed != self._file:
-                self.seal.open(db)
+                _open_seal(db, self.seal)
             outcomes = [self._alone(db, job) for job in jobs]
             db.execute("COMMIT")
             self._sealed = self._file
@@ -334,6 +337,8 @@ class _Connection:
             # A full disk or a damaged file may have ended the transaction by itself.
             if db.in_transaction:
                 db.execute("ROLLBACK")
+            if self.seal is not None:
+                self.seal.discard()
             raise
         if any(job.power_loss for job in jobs):
             self._sync()
@@ -443,8 +448,39 @@ def _put(db: sqlite3.Connection, puts: Sequence[Put], seal: Seal | None) -> tupl
             )
             versions.append(version + 1)
     if seal is not None and puts:
-        seal.change(db, difference)
+        _write_state(db, seal.next(_state(db), difference))
     return tuple(versions)
+
+
+def _open_seal(db: sqlite3.Connection, seal: Seal) -> None:
+    """Seal what an older Pegboard wrote, and what it had deleted by then."""
+    if not seal.open(_state(db)):
+        return
+    db.execute(
+        "INSERT OR REPLACE INTO kept SELECT ?, e.stream, CAST(MAX(e.seq) AS BLOB), 1, '' FROM entries e "
+        "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq WHERE p.seq IS NULL GROUP BY e.stream",
+        (PURGED,),
+    )
+    macs = [(seal.mac(table, row), table, row.key) for table, row, _ in list(_sealed_rows(db))]
+    db.executemany("UPDATE kept SET mac=? WHERE tbl=? AND key=?", macs)
+    _write_state(db, seal.first(mac for mac, _, _ in macs))
+
+
+def _sealed_rows(db: sqlite3.Connection) -> Iterator[tuple[str, Row, str]]:
+    """Every row with its table and its mac."""
+    for table, key, value, version, mac in db.execute("SELECT tbl, key, value, version, mac FROM kept"):
+        row = Row(str(key), value if isinstance(value, bytes) else str(value).encode(), version)
+        yield str(table), row, str(mac)
+
+
+def _state(db: sqlite3.Connection) -> SealState | None:
+    row = db.execute("SELECT changes, total, mac FROM seal").fetchone()
+    return None if row is None else SealState(*row)
+
+
+def _write_state(db: sqlite3.Connection, state: SealState | None) -> None:
+    if state is not None:
+        db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?, ?, ?)", state)
 
 
 def _range(table: str, start: str, end: str | None) -> tuple[str, list[Any]]:
