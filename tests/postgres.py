@@ -43,7 +43,7 @@ class PostgresServer:
         return f"postgresql://tester:{password}@127.0.0.1:{self.port}/postgres?schema={name}"
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers. It ends with the thread that calls this: call it from the main one."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [

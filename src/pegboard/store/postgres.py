@@ -62,7 +62,7 @@ _MOST: Final = 256
 _CONNECTIONS: Final = 4
 _CONNECT_S: Final = 10.0
 _COMMAND_S: Final = 60.0
-_AGAIN_S: Final = 15.0
+_AGAIN_S: Final = 30.0
 """Seconds for which a lost connection is opened anew: a server that starts again is back by then."""
 _END_S: Final = 10.0
 """Seconds that letting go waits for what is under way."""
@@ -419,7 +419,12 @@ class _Database:
             try:
                 pool = await self.pool()
                 async with pool.acquire() as db:
-                    return await work(db)
+                    try:
+                        return await work(db)
+                    except BaseException:
+                        # What went wrong may have been the connection; its transaction goes with it.
+                        db.terminate()
+                        raise
             except _lost():
                 # One that was never there is a wrong address: nobody waits for that.
                 if not known or asyncio.get_running_loop().time() >= end:
@@ -496,8 +501,6 @@ class _Database:
             except BaseException:
                 if self.seal is not None:
                     self.seal.discard()
-                with suppress(*_failures()):
-                    await db.execute("ROLLBACK")
                 raise
             self._unsealed = False
             return outcomes
@@ -661,11 +664,11 @@ async def _migrate(db: Any, schema: str, place: str) -> None:
             raise StoreError(
                 f"cannot use the database of {place}: its encoding is {encoding}; make one with ENCODING 'UTF8'"
             )
-        if await _version(db, s) == VERSION:
+        if await _version(db, schema) == VERSION:
             return
         # Looked at again under the lock: another process may have been faster.
         await db.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"pegboard {schema}")
-        version = await _version(db, s)
+        version = await _version(db, schema)
         if version > VERSION:
             raise StoreError(
                 f"the store {place} was written by a newer Pegboard (version {version}, this one knows {VERSION}); "
@@ -678,10 +681,12 @@ async def _migrate(db: Any, schema: str, place: str) -> None:
             await db.execute(f"UPDATE {s}.store SET version=$1", number + 1)
 
 
-async def _version(db: Any, s: str) -> int:
-    if await db.fetchval("SELECT to_regclass($1)", f"{s}.store") is None:
+async def _version(db: Any, schema: str) -> int:
+    # From the catalogue: a name that was looked up before the lock may be remembered as missing.
+    query = "SELECT 1 FROM pg_tables WHERE schemaname=$1 AND tablename='store'"
+    if await db.fetchval(query, schema) is None:
         return 0
-    return await db.fetchval(f"SELECT version FROM {s}.store")
+    return await db.fetchval(f'SELECT version FROM "{schema}".store')
 
 
 def _parts(url: str) -> tuple[str, str, str]:
@@ -741,15 +746,15 @@ def _asyncpg() -> Any:
 def _failures() -> tuple[type[Exception], ...]:
     """What the driver raises when something cannot be done."""
     asyncpg = _asyncpg()
-    return (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, UnicodeError)
+    return (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, UnicodeError, *_lost())
 
 
 def _lost() -> tuple[type[Exception], ...]:
-    """What the driver raises when the server has gone, or is not there yet."""
+    """What the driver raises when the server has gone, or is not there yet; the last for one that left in silence."""
     asyncpg = _asyncpg()
     return (
         asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError,
-        asyncpg.CannotConnectNowError, ConnectionError,
+        asyncpg.CannotConnectNowError, ConnectionError, asyncpg.InternalClientError,
     )  # fmt: skip
 
 
