@@ -13,7 +13,9 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -391,8 +393,7 @@ async def test_a_server_that_is_killed_loses_nothing_and_the_writer_goes_on(
 async def test_a_transaction_whose_process_has_stopped_does_not_hold_up_others_for_ever(
     postgres_server: PostgresServer,
 ) -> None:
-    import asyncpg
-
+    asyncpg: Any = import_module("asyncpg")
     where = postgres_server.url(schema="stopped")
     store = await open_store(where)
     await store.append("s", [record(1)])
@@ -441,8 +442,7 @@ async def test_what_is_wrong_with_a_server_is_said_without_the_password(
 
 
 async def test_a_schema_that_a_newer_pegboard_wrote_is_left_alone(postgres_server: PostgresServer) -> None:
-    import asyncpg
-
+    asyncpg: Any = import_module("asyncpg")
     where = postgres_server.url(schema="newer")
     await (await open_store(where)).close()
     db = await asyncpg.connect(where.partition("?")[0])

@@ -33,7 +33,7 @@ from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
 from pegboard.store.grants import StoredGrants
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.history import HistoryStore
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -93,10 +93,12 @@ class App:
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
         self._policy_file = policy_file
-        self._store: SqliteStore | None = None
+        self._store: HistoryStore | None = None
         self._redactor: Redactor | None = None
         self._offered = ConfiguredTools(config, paths)
-        self.history = History(lambda: self.store, paths, lambda text: self.redactor.redact(text))
+        self.history = History(
+            lambda: self.store, paths, lambda text: self.redactor.redact(text), settings=config.store
+        )
 
     @classmethod
     def open(
@@ -147,12 +149,12 @@ class App:
         return app
 
     @property
-    def store(self) -> SqliteStore:
-        """The store of the history; its file is opened when it is first read or written."""
+    def store(self) -> HistoryStore:
+        """The store of the history; it is opened when it is first read or written."""
         if self._store is None:
-            self._store = SqliteStore(
-                self.history.file, recovered=lambda saved: self.on_warning(str(saved)), chain=lambda: self.history.chain
-            )  # fmt: skip
+            self._store = self.config.store.store(
+                self.paths, recovered=lambda saved: self.on_warning(str(saved))
+            )
         return self._store
 
     @property
@@ -342,9 +344,9 @@ class App:
             executor.on_warning = interaction.notify
             yield executor
 
-    async def _open_store(self, recorded: bool) -> SqliteStore | None:
+    async def _open_store(self, recorded: bool) -> HistoryStore | None:
         """The open store. For what writes nothing None if there is none, or if it cannot be opened (a full disk)."""
-        if not recorded and not self.history.file.exists():
+        if not recorded and not self.history.exists:
             return None
         try:
             await self.store.connect()

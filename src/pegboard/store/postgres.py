@@ -156,7 +156,8 @@ class PostgresStore:
         limit: int | None = None,
     ) -> list[Record]:
         """See Store."""
-        where, values = "stream=$1 AND seq>$2", [stream, after, limit if last is None else last]
+        where = "stream=$1 AND seq>$2"
+        values: list[Any] = [stream, after, limit if last is None else last]
         if run is not None:
             values.append(run)
             where = f"{where} AND run=${len(values)}"
@@ -453,17 +454,15 @@ class _Database:
     async def _write_group(self, group: list[_Write]) -> None:
         try:
             outcomes = await self._transaction(group)
-        except BaseException as error:  # noqa: BLE001  The thread's boundary: who waits must hear of it.
-            if len(group) > 1 and isinstance(error, Exception) and not isinstance(error, _lost()):
+        except Exception as error:  # noqa: BLE001  The thread's boundary: who waits must hear of it.
+            if len(group) > 1 and not isinstance(error, _lost()):
                 # One of them cannot be written, and the server does not say which.
                 for job in group:
                     await self._write_group([job])
                 return
-            if isinstance(error, _failures()) and isinstance(error, Exception):
-                failed = self._error("write", error)
-                failed.__cause__ = error
-                error = failed
-            outcomes = [error] * len(group)
+            failed = self._error("write", error) if isinstance(error, _failures()) else error
+            failed.__cause__ = None if failed is error else error
+            outcomes = [failed] * len(group)
         for job, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 job.done.set_exception(outcome)
@@ -687,6 +686,11 @@ async def _version(db: Any, schema: str) -> int:
     if await db.fetchval(query, schema) is None:
         return 0
     return await db.fetchval(f'SELECT version FROM "{schema}".store')
+
+
+def shown_url(url: str) -> str:
+    """A store's URL without password and parameters, its schema apart."""
+    return _parts(url)[2]
 
 
 def _parts(url: str) -> tuple[str, str, str]:

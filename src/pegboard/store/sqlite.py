@@ -12,9 +12,9 @@ import queue
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Bodies, Put, Record, Row, Rows, StoreError
 from pegboard.store.chain import Chain, Fault, check_next
+from pegboard.store.history import StoreSize
 from pegboard.store.opening import DAMAGE, identity, is_damage, migrate, open_database, recovery_hint
 from pegboard.store.seal import PURGED, Seal, SealState, number_of
 
@@ -79,6 +80,11 @@ class SqliteStore:
             store.end()
             raise
         return store
+
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self._connection.path)
 
     async def connect(self) -> None:
         """Open the file now. One of an older Pegboard is brought up to date, and a copy of it is kept beside it.
@@ -199,23 +205,25 @@ class SqliteStore:
         """`close` for code that is not async."""
         self._let_go()
 
+    # -- a machine's history: see HistoryStore ----------------------------------------------------
+
     async def streams(self) -> list[str]:
-        """The keys of all streams."""
+        """See HistoryStore."""
         return [
             str(row[0]) for row in await self._rows("SELECT DISTINCT stream FROM entries ORDER BY stream")
         ]
 
+    async def tables(self) -> list[str]:
+        """See HistoryStore."""
+        return [str(row[0]) for row in await self._rows("SELECT DISTINCT tbl FROM kept ORDER BY tbl")]
+
     async def seal(self) -> tuple[int, str] | None:
-        """How often rows were changed so far, and the mac over their present state; None in a file without a seal."""
+        """See HistoryStore."""
         state = await self._connection.ask(_Job(_state))
         return None if state is None else (state.changes, state.mac)
 
     async def check_rows(self, ends: Mapping[str, tuple[int, str]]) -> list[Fault]:
-        """Every row that was changed, added or removed by anybody without the key.
-
-        Args:
-            ends: what `seal` gave earlier, by what says so.
-        """
+        """See HistoryStore."""
         seal = self._connection.seal
         if seal is None:
             return []
@@ -242,6 +250,34 @@ class SqliteStore:
         await self._connection.ask(_Job(lambda db: self._connection.recover(fault)))
         return fault
 
+    async def size(self) -> StoreSize:
+        """See HistoryStore."""
+        streams = await self._rows(
+            "SELECT e.stream, COUNT(*), TOTAL(LENGTH(p.body)) FROM entries e "
+            "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq GROUP BY e.stream"
+        )
+        tables = await self._rows("SELECT tbl, COUNT(*), TOTAL(LENGTH(value)) FROM kept GROUP BY tbl")
+        path = self._connection.path
+        files = [path, path.with_name(f"{path.name}-wal")]
+        return StoreSize(
+            place=self.place,
+            bytes_on_disk=sum(file.stat().st_size for file in files if file.exists()),
+            streams={str(stream): (count, int(size)) for stream, count, size in streams},
+            tables={str(table): (count, int(size)) for table, count, size in tables},
+        )
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncGenerator[SqliteStore]:
+        """See HistoryStore."""
+        view = SqliteStore(self._connection.path)
+        try:
+            # A transaction that has read sees the file as it is from then on.
+            await view._rows("BEGIN")
+            await view._rows("SELECT MAX(seq) FROM entries")
+            yield view
+        finally:
+            await view.close()
+
     async def _rows(self, query: str, *values: Any) -> list[Any]:
         return await self._connection.ask(_Job(lambda db: db.execute(query, values).fetchall()))
 
@@ -253,7 +289,7 @@ class _Connection:
 
     def __init__(self, path: Path, recovered: Callable[[Recovery], None] | None, seal: Seal | None) -> None:
         self.seal = seal
-        self._path = path
+        self.path = path
         self._recovered = recovered
         self._sealed = (0, 0)
         self._db: sqlite3.Connection | None = None
@@ -268,7 +304,7 @@ class _Connection:
         """Do a job in the thread; its result, for the loop that asks."""
         with self._lock:
             if self._ended:
-                raise StoreError(f"cannot {_verb(job)} the store {self._path}: it is closed")
+                raise StoreError(f"cannot {_verb(job)} the store {self.path}: it is closed")
             self._queue.put(job)
         return await asyncio.wrap_future(job.done)
 
@@ -313,7 +349,7 @@ class _Connection:
             match outcome:
                 case sqlite3.Error() | UnicodeError() | OSError():
                     hint = recovery_hint(outcome)
-                    error = StoreError(f"cannot {_verb(job)} the store {self._path}: {outcome}{hint}")
+                    error = StoreError(f"cannot {_verb(job)} the store {self.path}: {outcome}{hint}")
                     error.__cause__ = outcome
                     job.done.set_exception(error)
                 case BaseException():
@@ -363,7 +399,7 @@ class _Connection:
 
         Only the log: closing the file itself would let go of the locks that SQLite holds on it.
         """
-        log = self._path.with_name(f"{self._path.name}-wal")
+        log = self.path.with_name(f"{self.path.name}-wal")
         if log.exists():
             descriptor = os.open(log, os.O_RDONLY)
             try:
@@ -373,18 +409,18 @@ class _Connection:
 
     def _current(self) -> sqlite3.Connection:
         """The connection to the file that stands there now: another process may have recovered it meanwhile."""
-        if self._db is not None and self._file != (0, 0) and identity(self._path) != self._file:
+        if self._db is not None and self._file != (0, 0) and identity(self.path) != self._file:
             self._db.close()
             self._db = None
         if self._db is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            db = open_database(self._path)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            db = open_database(self.path)
             try:
-                migrate(db, self._path)
+                migrate(db, self.path)
             except BaseException:
                 db.close()
                 raise
-            self._db, self._file = db, identity(self._path)
+            self._db, self._file = db, identity(self.path)
         return self._db
 
     def recover(self, fault: str) -> bool:
@@ -397,10 +433,10 @@ class _Connection:
         if self._db is not None:
             self._db.close()
             self._db = None
-        with exclusive(self._path):
+        with exclusive(self.path):
             # Whoever was here first may have recovered it.
-            if before == identity(self._path) or not self._opens():
-                done = recover(self._path)
+            if before == identity(self.path) or not self._opens():
+                done = recover(self.path)
                 if done is None:
                     return False
         if done is not None:
