@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pegboard.mcp.server import ToolServer
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
+    from pegboard.services.backups import Backups
     from pegboard.services.calls import Calls
     from pegboard.services.checks import Checks
     from pegboard.services.policies import Policies
@@ -201,6 +202,13 @@ class App:
         from pegboard.services.audit import Audit
 
         return Audit(self.history, self.paths)
+
+    @property
+    def backups(self) -> Backups:
+        """Copies of the store."""
+        from pegboard.services.backups import Backups
+
+        return Backups(self.history, self.audit, self.paths)
 
     @property
     def calls(self) -> Calls:

@@ -80,6 +80,10 @@ class HistoryStore(Store, Protocol):
         """How much it holds; reads all of it."""
         ...
 
+    async def set_aside(self) -> str:
+        """Begin anew, empty; what there was stays under the name that is returned."""
+        ...
+
     def snapshot(self) -> AbstractAsyncContextManager[HistoryStore]:
         """The store as it is now, for reading; what is written meanwhile is not in it."""
         ...

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -276,6 +277,10 @@ class PostgresStore:
             tables={r["tbl"]: (r["n"], r["size"]) for r in tables},
         )
 
+    async def set_aside(self) -> str:
+        """See HistoryStore. The schema gets another name."""
+        return await self._database.ask("write", self._database.set_aside)
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[PostgresStore]:
         """See HistoryStore."""
@@ -412,6 +417,17 @@ class _Database:
             await db.execute("ROLLBACK")
         await self._pool.release(db)
 
+    async def set_aside(self) -> str:
+        """Give the schema another name, and make a new one."""
+        name = f"{self.schema[:40]}_before_{datetime.now(UTC):%Y%m%d_%H%M%S}"
+        async with (await self.pool()).acquire() as db:
+            async with db.transaction():
+                await db.execute(f"SELECT 1 FROM {self.s}.store FOR UPDATE")
+                await db.execute(f'ALTER SCHEMA {self.s} RENAME TO "{name}"')
+            await _migrate(db, self.schema, self.place)
+        self._unsealed = True
+        return f"the schema {name} of {self.place}"
+
     async def _connected(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Do something with a connection; again for some seconds while it is lost and the server is away."""
         end = asyncio.get_running_loop().time() + _AGAIN_S
@@ -453,7 +469,7 @@ class _Database:
 
     async def _write_group(self, group: list[_Write]) -> None:
         try:
-            outcomes = await self._transaction(group)
+            outcomes: list[Any] = await self._transaction(group)
         except Exception as error:  # noqa: BLE001  The thread's boundary: who waits must hear of it.
             if len(group) > 1 and not isinstance(error, _lost()):
                 # One of them cannot be written, and the server does not say which.

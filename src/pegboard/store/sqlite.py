@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -266,6 +267,10 @@ class SqliteStore:
             tables={str(table): (count, int(size)) for table, count, size in tables},
         )
 
+    async def set_aside(self) -> str:
+        """See HistoryStore."""
+        return await self._connection.ask(_Job(lambda db: self._connection.set_aside()))
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[SqliteStore]:
         """See HistoryStore."""
@@ -422,6 +427,22 @@ class _Connection:
                 raise
             self._db, self._file = db, identity(self.path)
         return self._db
+
+    def set_aside(self) -> str:
+        """Give the file another name; what comes next is written to a new one."""
+        from pegboard.store.recovery import exclusive
+
+        with exclusive(self.path):
+            if self._db is not None:
+                # Nothing may stay in the log: a log belongs to the file of its name.
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._db.close()
+                self._db = None
+            aside = self.path.with_name(f"{self.path.name}.before-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            self.path.rename(aside)
+            for log in ("-wal", "-shm"):
+                self.path.with_name(f"{self.path.name}{log}").unlink(missing_ok=True)
+        return str(aside)
 
     def recover(self, fault: str) -> bool:
         """Put what can be saved of the damaged file in its place; whether the store can be used again."""
