@@ -390,6 +390,63 @@ async def test_a_server_that_is_killed_loses_nothing_and_the_writer_goes_on(
     await store.close()
 
 
+class Cut:
+    """A server between a client and PostgreSQL that ends the connection in the middle of the first COMMIT.
+
+    Args:
+        port: PostgreSQL's.
+        forward: whether the COMMIT reaches it; nobody hears that it did.
+    """
+
+    def __init__(self, port: int, *, forward: bool) -> None:
+        self.cuts = 0
+        self._port = port
+        self._forward = forward
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_connection("127.0.0.1", self._port)
+        back = asyncio.ensure_future(self._pass_on(answers, writer))
+        while data := await reader.read(65_536):
+            if b"COMMIT" in data and not self.cuts:
+                self.cuts += 1
+                back.cancel()
+                if self._forward:
+                    requests.write(data)
+                    # The answer to it: by then it is kept.
+                    await answers.read(65_536)
+                break
+            requests.write(data)
+        for one in (writer, requests):
+            one.close()
+
+    @staticmethod
+    async def _pass_on(answers: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await answers.read(65_536):
+            writer.write(data)
+        writer.close()
+
+
+@pytest.mark.parametrize("forward", [True, False])
+@owes("G-10")
+async def test_a_connection_that_is_lost_in_the_middle_of_a_commit_writes_once(
+    postgres_server: PostgresServer, forward: bool
+) -> None:
+    cut = Cut(postgres_server.port, forward=forward)
+    server = await asyncio.start_server(cut.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    direct = postgres_server.url()
+    await (await open_store(direct)).close()
+    store = await open_store(direct.replace(f":{postgres_server.port}/", f":{port}/"))
+
+    await store.append("s", [record(1)], puts=[Put("t", "k", b"v", expected=0)])
+
+    assert cut.cuts == 1
+    assert await store.read("s") == [record(1)]
+    assert await store.get("t", "k") == Row("k", b"v", 1)
+    await store.close()
+    server.close()
+
+
 async def test_a_transaction_whose_process_has_stopped_does_not_hold_up_others_for_ever(
     postgres_server: PostgresServer,
 ) -> None:

@@ -104,9 +104,17 @@ def read_store(value: Any, path: Path) -> StoreSettings:
 
 
 def store_of(where: str | Path) -> StoreSettings:
-    """The store that a program or a command names: a path, `sqlite:PATH` or a server's URL."""
-    named = isinstance(where, str) and where.partition(":")[0] in ("sqlite", "postgresql")
-    return StoreSettings(url=str(where) if named else f"sqlite:{where}")
+    """The store that a program or a command names: a path, `sqlite:PATH` or a server's URL.
+
+    Raises:
+        StoreError: it is of another kind.
+    """
+    kind, colon, rest = str(where).partition(":")
+    if isinstance(where, Path) or not colon:
+        return StoreSettings(url=f"sqlite:{where}")
+    if kind not in ("sqlite", "postgresql") or not rest:
+        raise StoreError(f"cannot use a store of the kind {kind!r:.40}; write {_FORMS}")
+    return StoreSettings(url=str(where))
 
 
 def _url(text: str, path: Path, key: str) -> str:

@@ -12,6 +12,7 @@ from pegboard.config.paths import Paths
 from pegboard.config.store import StoreSettings, store_of
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Notice
+from pegboard.ports.store import StoreError
 from pegboard.services.audit import Audit
 from pegboard.services.history import History
 from pegboard.store.chain import Chain, Fault, Verification
@@ -121,7 +122,10 @@ class Backups:
             shutil.copyfile(file, copy)
             source = self._sealed(copy)
             try:
-                await self._check_backup(source, file)
+                try:
+                    await self._check_backup(source, file)
+                except StoreError as error:
+                    raise ConfigError(f"{file} is not a backup: {error.__cause__ or error}") from None
                 await self._check_idle()
                 store = self._history.store
                 aside = await store.set_aside() if await self.held() else ""
