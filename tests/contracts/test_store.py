@@ -396,10 +396,13 @@ class Cut:
     Args:
         port: PostgreSQL's.
         forward: whether the COMMIT reaches it; nobody hears that it did.
+
+    Attributes:
+        armed: whether the next COMMIT is cut; then False again.
     """
 
     def __init__(self, port: int, *, forward: bool) -> None:
-        self.cuts = 0
+        self.armed = False
         self._port = port
         self._forward = forward
 
@@ -407,9 +410,10 @@ class Cut:
         answers, requests = await asyncio.open_connection("127.0.0.1", self._port)
         back = asyncio.ensure_future(self._pass_on(answers, writer))
         while data := await reader.read(65_536):
-            if b"COMMIT" in data and not self.cuts:
-                self.cuts += 1
+            if b"COMMIT" in data and self.armed:
+                self.armed = False
                 back.cancel()
+                await asyncio.wait([back])
                 if self._forward:
                     requests.write(data)
                     # The answer to it: by then it is kept.
@@ -418,12 +422,12 @@ class Cut:
             requests.write(data)
         for one in (writer, requests):
             one.close()
+            await one.wait_closed()
 
     @staticmethod
     async def _pass_on(answers: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await answers.read(65_536):
             writer.write(data)
-        writer.close()
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -438,9 +442,10 @@ async def test_a_connection_that_is_lost_in_the_middle_of_a_commit_writes_once(
     await (await open_store(direct)).close()
     store = await open_store(direct.replace(f":{postgres_server.port}/", f":{port}/"))
 
+    cut.armed = True
     await store.append("s", [record(1)], puts=[Put("t", "k", b"v", expected=0)])
 
-    assert cut.cuts == 1
+    assert not cut.armed
     assert await store.read("s") == [record(1)]
     assert await store.get("t", "k") == Row("k", b"v", 1)
     await store.close()

@@ -168,9 +168,11 @@ class Backups:
 
     async def _check_backup(self, source: SqliteStore, file: Path) -> None:
         """Raise unless every record and row of a backup is as this machine's key wrote it."""
+        if not await source.streams():
+            raise ConfigError(f"{file} holds no history")
         problem = await source.check()
-        faults = await source.check_rows({}) if not problem else []
-        for stream in await source.streams() if not problem else []:
+        faults = [] if problem else await source.check_rows({})
+        for stream in [] if problem else await source.streams():
             before = await source.get(PURGED, stream)
             found = Verification(
                 self._paths.key(), stream, ends={}, purged=0 if before is None else int(before.value)

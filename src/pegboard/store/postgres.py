@@ -440,7 +440,8 @@ class _Database:
                         return await work(db)
                     except BaseException:
                         # What went wrong may have been the connection; its transaction goes with it.
-                        db.terminate()
+                        with suppress(_asyncpg().InterfaceError):
+                            db.terminate()
                         raise
             except _lost():
                 # One that was never there is a wrong address: nobody waits for that.
