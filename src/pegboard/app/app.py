@@ -34,6 +34,7 @@ from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
 from pegboard.store.grants import StoredGrants
 from pegboard.store.history import HistoryStore
+from pegboard.store.inbox import Inbox
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from pegboard.services.settings import Settings
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
+    from pegboard.services.worker import Worker
     from pegboard.shell.sandbox.selection import SelectedBackend
 
 INSTRUCTIONS = (
@@ -296,6 +298,17 @@ class App:
 
         return UsageReports(self.history, lambda: self.toolkit)
 
+    def worker(self, interaction: Interaction = NOBODY, *, model: str | None = None) -> Worker:
+        """Runs sessions on what waits for them.
+
+        Args:
+            interaction: who answers.
+            model: as `--model` takes it; None = the first that is found.
+        """
+        from pegboard.services.worker import Worker
+
+        return Worker(self, self.history, self.sessions, self.runs, interaction=interaction, model=model)
+
     # -- executors and agents -----------------------------------------------------------------
 
     @asynccontextmanager
@@ -381,7 +394,7 @@ class App:
         text = INSTRUCTIONS.format(workspace=self.workspace)
         if self.skills is not None:
             text = f"{text}\n\n{self.skills.prompt()}"
-        return Agent(
+        agent = Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
             model=[opened, *map(self._model, others)] if others else opened,
             allow_models=self.config.allow_models,
@@ -390,6 +403,8 @@ class App:
             executor=executor,
             store="memory",
         )
+        agent.inbox = Inbox(self.store)
+        return agent
 
     def _model(self, name: str | None) -> Any:
         ports, keys = self.config.model_servers, self.config.model_keys

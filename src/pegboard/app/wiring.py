@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -48,6 +48,8 @@ class Wiring:
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order; an async one may return sentences for people.
         listeners: hear what an agent should be told between its turns.
+        waits: each waits until something that a run started has reported to its session, and returns False at once if
+            nothing is under way; a run that would end asks them first.
         session_model: the model of the agent that runs here, None where none does.
     """
 
@@ -60,6 +62,9 @@ class Wiring:
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
+    waits: list[Callable[[str], Awaitable[bool]]] = field(
+        default_factory=list[Callable[[str], Awaitable[bool]]]
+    )
     session_model: Callable[[], Any] | None = None
 
     @classmethod
