@@ -12,12 +12,12 @@ from pegboard.config.paths import Paths
 from pegboard.config.store import StoreSettings
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, PayloadsPurged
-from pegboard.ports.store import Bodies, Record, StoreError
+from pegboard.ports.store import Bodies, Put, Record, StoreError
 from pegboard.store.chain import ROWS, Chain, Fault, Verification
 from pegboard.store.encoding import Redact
 from pegboard.store.history import HistoryStore
 from pegboard.store.leases import Leases, Owner
-from pegboard.store.log import Log, active_s, decode_events, history, iter_history
+from pegboard.store.log import FOLDED, Log, active_s, decode_events, history, iter_history
 from pegboard.store.runs import RUN_EVENTS, RunList, RunRow
 from pegboard.store.seal import PURGED
 
@@ -246,6 +246,7 @@ class History:
             # First: bodies that are missing without it would be a fault.
             async with self.log(session) as log:
                 log.record(PayloadsPurged(old[-1]))
+            await self.store.put(Put(FOLDED, session, None))
             await self.store.delete(Bodies(session, old[-1]))
         finally:
             await lease.release()
