@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
-from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+from pegboard.core.transcript import AssistantMessage, Message, Usage, UserMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
