@@ -254,7 +254,7 @@ async def test_each_loop_gets_its_own_answers(store: Store) -> None:
     async def write(number: int) -> None:
         await asyncio.gather(*(store.put(Put("t", f"{number}/{n}", b"")) for n in range(20)))
 
-    threads = [threading.Thread(target=lambda n=n: asyncio.run(write(n))) for n in range(4)]
+    threads = [threading.Thread(target=asyncio.run, args=(write(n),)) for n in range(4)]
     for thread in threads:
         thread.start()
     await asyncio.to_thread(lambda: [thread.join() for thread in threads])

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pegboard.ports.messages import InboundMessage
+    from pegboard.ports.subagents import AgentSpec
     from pegboard.runtime.compaction import Window
     from pegboard.runtime.session import Backing
     from pegboard.store.answers import Answers
@@ -63,6 +64,7 @@ class Agent:
         store: where named sessions are kept: a path, `sqlite:PATH`, `postgresql://…`, or `memory`, which ends with this agent; None =
             the command line's history, so that `pegboard runs` lists them. Unnamed runs stay in memory.
         wait_s: seconds to wait for another process that works on the same session.
+        subagents: agents that `spawn` and `call_subagent` start by name.
         Further arguments are the Executor's.
     """
 
@@ -82,6 +84,7 @@ class Agent:
         defer_beyond: int = BEYOND,
         store: str | Path | None = None,
         wait_s: float = 10.0,
+        subagents: Iterable[AgentSpec] = (),
         **options: Any,
     ) -> None:
         self.instructions = given_text(instructions or "", "instructions=…")
@@ -92,6 +95,10 @@ class Agent:
         )
         self._model = model_of(model)
         self.executor.wiring.session_model = self.model
+        if subagents:
+            from pegboard.app.subagents import offer_agents
+
+            offer_agents(self.executor.wiring, subagents)
         self._output = output_of(output)
         self._allow_models = dict(allow_models or {})
         self._offer: Callable[[str, Toolkit], Toolkit] | None = None
@@ -105,7 +112,7 @@ class Agent:
         self._wait_s = wait_s
         self._backing: Backing | None = None
         self._opening = asyncio.Lock()
-        self.inbox: Inbox | None = None
+        self._kept: Backing | None = None
         self._known: dict[str, list[Event]] = {}
 
     async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
@@ -135,6 +142,10 @@ class Agent:
     def remember(self, session: str, events: Iterable[Event]) -> None:
         """Keep a session in memory and continue from these events of it."""
         self._talks[session] = list(events)
+
+    def keep_in(self, backing: Backing) -> None:
+        """The sessions that this agent remembers are written there by whoever opened them: their inbox is there."""
+        self._kept = backing
 
     def session(self, session: str) -> list[Event]:
         """The events of a session that this agent has run in, so far; empty if there is none."""
@@ -362,7 +373,7 @@ class Agent:
         # One worker a session: a second run waits, or the two would weave into one transcript.
         async with self._turns.setdefault(session, asyncio.Lock()):
             if session in self._talks or self._store == "memory":
-                return await self._exclusive(task, tee, session, run, given, message)
+                return await self._exclusive(task, tee, session, run, given, message, self._kept)
             return await self._in_store(task, tee, session, run, given)
 
     async def _in_store(
@@ -382,7 +393,7 @@ class Agent:
                 given.answers.update(
                     {k: v for k, v in (await given.kept.of(pending)).items() if k not in given.answers}
                 )
-            finished = await self._exclusive(task, tee, session, run, given)
+            finished = await self._exclusive(task, tee, session, run, given, backing=backing)
             if given is not None and given.kept is not None:
                 await given.kept.used(given.answers)
             return finished
@@ -391,10 +402,8 @@ class Agent:
         async with self._opening:
             if self._backing is None:
                 from pegboard.app.backing import open_backing
-                from pegboard.store.inbox import Inbox
 
                 self._backing = await open_backing(self._store)
-                self.inbox = Inbox(self._backing.store)
             return self._backing
 
     def _session_in_memory(self, run: str) -> str | None:
@@ -411,7 +420,9 @@ class Agent:
         run: str | None,
         given: _ResumeInput | None,
         message: InboundMessage | None = None,
+        backing: Backing | None = None,
     ) -> RunFinished:
+        from pegboard.app.wiring import RunningSession
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.fold import fold, user_messages
         from pegboard.runtime.loop import Loop, RunState
@@ -434,7 +445,8 @@ class Agent:
                 approver = AnsweredApprover(history.requests, given.answers, approver)
         instructions = self.instructions if reader is None else reader.instructions(self.instructions)
         traced = telemetry()
-        meter = self.executor.wiring.safeguards.meter
+        wiring = self.executor.wiring
+        meter = wiring.safeguards.meter
         context = replace(self.executor.context, model=model.name)
         if message is not None:
             context = replace(context, origin=_origin(message))
@@ -466,8 +478,8 @@ class Agent:
 
         async def receive(ending: bool) -> None:
             while True:
-                if self.inbox is not None and session is not None:
-                    await self._take_messages(session, read, deliver, tee)
+                if (inbox := wiring.inbox(state.session)) is not None:
+                    await self._take_messages(inbox, state.session, read, deliver, tee)
                 if not ending or state.inbox or not await self._something_reports(state.session):
                     return
 
@@ -502,8 +514,8 @@ class Agent:
         if session is not None:
             self._busy[session] = (deliver, tee)
         deliver_notice = partial(deliver, by="process")
-        listeners = self.executor.wiring.listeners
-        listeners.append(deliver_notice)
+        wiring.listeners.append(deliver_notice)
+        wiring.sessions[state.session] = RunningSession(events=tee.before, backing=backing)
         begun = loop.clock.monotonic()
         try:
             if traced is None:
@@ -513,7 +525,8 @@ class Agent:
                 ended(finished)
                 return finished
         finally:
-            listeners.remove(deliver_notice)
+            wiring.listeners.remove(deliver_notice)
+            wiring.sessions.pop(state.session, None)
             if tee.resumable:
                 # It may be taken up again in this process.
                 self._spent_s[state.id] = state.spent_s + loop.clock.monotonic() - begun
@@ -524,6 +537,7 @@ class Agent:
 
     async def _take_messages(
         self,
+        inbox: Inbox,
         session: str,
         read: set[str],
         deliver: Callable[[str, str, tuple[str, ...], str], None],
@@ -533,15 +547,14 @@ class Agent:
 
         A message that wants an answer stays there, to be answered when the run ends; it is in `read` then.
         """
-        assert self.inbox is not None
-        waiting = await self.inbox.waiting(session)
+        waiting = await inbox.waiting(session)
         for message in waiting:
             if message.id not in read:
                 read.add(message.id)
                 deliver(message.content, message.by, message.labels, message.id)
         if done := [m for m in waiting if not m.wants_answer]:
             await tee.flush()
-            await self.inbox.drop(done)
+            await inbox.drop(done)
 
     async def _something_reports(self, session: str) -> bool:
         """Wait until something that the session's run has started reports to it; False if nothing is under way."""

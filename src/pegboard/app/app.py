@@ -39,6 +39,8 @@ from pegboard.store.inbox import Inbox
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
     from pegboard.mcp.server import ToolServer
+    from pegboard.runtime.session import Backing
+    from pegboard.runtime.subagents import SubagentRuns
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.backups import Backups
@@ -403,8 +405,24 @@ class App:
             executor=executor,
             store="memory",
         )
-        agent.inbox = Inbox(self.store)
+        agent.keep_in(self.backing)
         return agent
+
+    @property
+    def backing(self) -> Backing:
+        """Where sessions are kept."""
+        from pegboard.runtime.session import Backing
+
+        return Backing(store=self.store, chain=self.history.chain, redact=self.redactor.redact)
+
+    def subagents(self, executor: Executor, *, model: str | None) -> SubagentRuns:
+        """See Runtime."""
+        from pegboard.app.subagents import subagent_runs
+
+        self.agent(executor, model=model)  # Its model is theirs.
+        return subagent_runs(
+            executor.wiring, specs=self.config.agents, limits=self.config.subagents, backing=self.backing
+        )
 
     def _model(self, name: str | None) -> Any:
         ports, keys = self.config.model_servers, self.config.model_keys
