@@ -34,7 +34,6 @@ from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
 from pegboard.store.grants import StoredGrants
 from pegboard.store.history import HistoryStore
-from pegboard.store.inbox import Inbox
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
