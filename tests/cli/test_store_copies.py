@@ -247,3 +247,13 @@ def test_a_store_of_another_kind_is_refused(worked: Run) -> None:
     assert done.status == 1
     assert "write sqlite:PATH or postgresql://USER@HOST:PORT/DATABASE" in done.err
     assert "very-private" not in done.err
+
+
+def test_a_worker_works_on_the_store_that_is_named(pegboard: Run, home: Path, tmp_path: Path) -> None:
+    done = pegboard(
+        "worker", "--until-idle", "--model", "local", "--store", f"sqlite:{tmp_path / 'w.sqlite'}"
+    )
+
+    assert done.status == 0, done.err
+    assert (tmp_path / "w.sqlite").exists()
+    assert not (home / ".local" / "state" / "pegboard" / "history.sqlite").exists()

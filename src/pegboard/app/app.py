@@ -19,6 +19,7 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, check_implicit, current_folder
+from pegboard.config.store import store_of
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Recorder
@@ -88,6 +89,7 @@ class App:
         policy: Policy,
         config_file: Path | None = None,
         policy_file: Path | None = None,
+        store: str | None = None,
     ) -> None:
         self.paths = paths
         self.config = config
@@ -97,6 +99,7 @@ class App:
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
         self._policy_file = policy_file
+        self._named_store = store
         self._store: HistoryStore | None = None
         self._redactor: Redactor | None = None
         self._offered = ConfiguredTools(config, paths)
@@ -112,6 +115,7 @@ class App:
         mode: str | None = None,
         policy: Path | None = None,
         config: Path | None = None,
+        store: str | None = None,
         paths: Paths | None = None,
     ) -> App:
         """Open by the settings of this machine and folder.
@@ -119,10 +123,11 @@ class App:
         Args:
             workspace: a folder that a person named; None = the current one, refused for `/`, the
                 home folder and the like when a tool needs it.
-            mode, policy, config: from the command line; they win over the files.
+            mode, policy, config, store: from the command line; they win over the files.
 
         Raises:
             ConfigError: a file, key, mode, rule or folder is wrong.
+            StoreError: the store is of no known kind.
         """
         paths = paths or Paths.of()
         if workspace is not None and not workspace.expanduser().is_dir():
@@ -131,11 +136,14 @@ class App:
             )
         folder = workspace.expanduser() if workspace else None
         settings = load_config(paths, folder or current_folder(), file=config)
+        # The settings may know its password.
+        if store is not None and store != settings.store.url:
+            settings = replace(settings, store=store_of(store))
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
         app = cls(
-            paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy
+            paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy, store=store
         )  # fmt: skip
         app.policy = replace(decided, grants=StoredGrants(lambda: app.store))
         return app
@@ -147,6 +155,7 @@ class App:
             mode=mode,
             policy=self._policy_file,
             config=self.config_file,
+            store=self._named_store,
             paths=self.paths,
         )
         app.on_warning = self.on_warning
