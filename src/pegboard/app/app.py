@@ -289,7 +289,7 @@ class App:
         """The jobs that put messages into sessions at their times."""
         from pegboard.services.schedules import StoredSchedules
 
-        async def store() -> SqliteStore:
+        async def store() -> HistoryStore:
             await self.store.connect()
             return self.store
 
