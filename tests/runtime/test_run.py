@@ -415,7 +415,15 @@ async def add(a: int, b: int) -> int:
         ([{"calls": [call("add", b=1)]}, {"calls": [call("nope", id="1"), call("add", id="2", b=1)]}], 5),
         ([{"calls": [call("add", b=n)]} for n in (1, 2, 3)], 6),
     ],
-    ids=["one", "two in a turn", "spelt otherwise", "in turn", "two tools in turn", "one of a turn in turn", "three"],
+    ids=[
+        "one",
+        "two in a turn",
+        "spelt otherwise",
+        "in turn",
+        "two tools in turn",
+        "one of a turn in turn",
+        "three",
+    ],
 )
 async def test_a_run_whose_calls_fail_alike_again_and_again_ends_and_names_them(
     turns: list[Any], requests: int
