@@ -53,10 +53,7 @@ class Seal:
         if state is None and kept is None:
             self._first(db)
             state = _state(db)
-        self._whole = (
-            state is not None and state.mac == self._mac_of(state.changes, state.total)
-            and (kept is None or kept[0] <= state.changes)
-        )  # fmt: skip
+        self._whole = state is not None and self._holds(state)
 
     def mac(self, table: str, row: Row) -> str:
         """The mac of a row."""
@@ -73,8 +70,13 @@ class Seal:
             difference: the macs of the new rows less those of the rows that they replace.
         """
         state = _state(db)
-        if state is None or not self._whole:
+        if state is None:
             return
+        if not self._whole:
+            # Another process may have sealed the tables anew since.
+            self._whole = self._holds(state)
+            if not self._whole:
+                return
         total = f"{(int(state.total, 16) + difference) % _MODULUS:032x}"
         self._write(db, SealState(state.changes + 1, total, self._mac_of(state.changes + 1, total)))
 
@@ -85,6 +87,14 @@ class Seal:
             # Its disk may be full; the rows are kept all the same.
             with suppress(OSError):
                 self._chain.keep_head(ROWS, state.changes, state.mac)
+
+    def renew(self, db: sqlite3.Connection) -> None:
+        """Seal the tables as they are, although their seal does not hold: a person has accepted that."""
+        assert self._chain is not None
+        kept, state = self._chain.head(ROWS), _state(db)
+        before = max(0 if kept is None else kept[0], 0 if state is None else state.changes)
+        self._seal_rows(db, before + 1)
+        self._whole = True
 
     def faults(self, db: sqlite3.Connection, ends: Mapping[str, tuple[int, str]]) -> list[Fault]:
         """What is wrong with the tables.
@@ -120,13 +130,25 @@ class Seal:
             "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq WHERE p.seq IS NULL GROUP BY e.stream",
             (PURGED,),
         )
+        self._seal_rows(db, 1)
+
+    def _seal_rows(self, db: sqlite3.Connection, changes: int) -> None:
         total = 0
         for table, key, value, version in db.execute("SELECT tbl, key, value, version FROM kept").fetchall():
-            mac = self.mac(table, Row(key, value, version))
-            db.execute("UPDATE kept SET mac=? WHERE tbl=? AND key=?", (mac, table, key))
+            row = Row(str(key), value if isinstance(value, bytes) else str(value).encode(), version)
+            mac = self.mac(str(table), row)
+            db.execute("UPDATE kept SET value=?, mac=? WHERE tbl=? AND key=?", (row.value, mac, table, key))
             total += int(mac, 16)
         text = f"{total % _MODULUS:032x}"
-        self._write(db, SealState(1, text, self._mac_of(1, text)))
+        self._write(db, SealState(changes, text, self._mac_of(changes, text)))
+
+    def _holds(self, state: SealState) -> bool:
+        """Whether a seal was made with the key, and none is known that is later."""
+        assert self._chain is not None
+        kept = self._chain.head(ROWS)
+        return state.mac == self._mac_of(state.changes, state.total) and (
+            kept is None or kept[0] <= state.changes
+        )
 
     def _write(self, db: sqlite3.Connection, state: SealState) -> None:
         db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?, ?, ?)", state)

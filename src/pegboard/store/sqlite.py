@@ -221,6 +221,12 @@ class SqliteStore:
         # As a write: a file that was never sealed is sealed now.
         return await self._connection.ask(_Job(lambda db: seal.faults(db, ends), writes=True))
 
+    async def seal_rows(self) -> None:
+        """Seal the rows as they are, although `check_rows` finds faults."""
+        seal = self._connection.seal
+        if seal is not None:
+            await self._connection.ask(_Job(seal.renew, writes=True))
+
     async def check(self) -> str:
         """What SQLite finds wrong with the file, empty if nothing; it is recovered if that was asked for at `open`.
 
