@@ -37,7 +37,7 @@ def audit_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Verify or export the history; list hosts commands tried."""
+    """Verify or export the history, accept known faults; list hosts commands tried."""
 
     options = Options(workspace=workspace, yes=yes, json=json)
     exit_with(audit(action, session, file=file, anchor=anchor, reason=reason, options=options))

@@ -132,7 +132,7 @@ def load_config(
             variable is not set; the message names file and key.
     """
     env = this_environment() if environment is None else environment
-    config = Config()
+    config, trust = Config(), Trust(paths)
     mine = file or _find(paths.config)
     if file is not None and not file.is_file():
         raise ConfigError(f"the config file {file} does not exist")
@@ -140,12 +140,11 @@ def load_config(
         config = _apply(config, read_file(mine, env), mine, source="user")
     theirs = None if workspace is None else _find(workspace)
     if theirs is not None and theirs != mine:
-        trusted = Trust(paths).trusts(theirs)
-        config = _project(config, theirs, env, trusted=trusted)
-    if not config.tool_files:
-        return config
-    kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
-    return replace(config, tool_files=kept, ignored=config.ignored + ignored)
+        config = _project(config, theirs, env, trusted=trust.trusts(theirs))
+    if config.tool_files:
+        kept, ignored = trusted_only(config.tool_files, trust, workspace)
+        config = replace(config, tool_files=kept, ignored=config.ignored + ignored)
+    return replace(config, ignored=(trust.fault, *config.ignored)) if trust.fault else config
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:

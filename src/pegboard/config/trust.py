@@ -6,18 +6,35 @@ import hashlib
 from pathlib import Path
 
 from pegboard.config.paths import Paths
+from pegboard.core.errors import ConfigError
 from pegboard.store.json_table import JsonTable
 
 
 class Trust:
-    """The trusted files, kept in `trust.json` in our state folder."""
+    """The trusted files, kept in `trust.json` in our state folder.
+
+    Attributes:
+        fault: why nothing is trusted although there is a list, empty while there is no such reason.
+    """
 
     def __init__(self, paths: Paths) -> None:
         self.table = JsonTable[str](paths.state / "trust.json", "trusted files", paths.chain)
+        self.fault = ""
 
     def trusts(self, path: Path) -> bool:
-        """Whether this very content at this very place is trusted; any change voids it."""
-        return self.table.read().get(str(path.resolve())) == _sha256(path)
+        """Whether this very content at this very place is trusted; any change voids it.
+
+        False where file or list cannot be read, or another program changed the list (`fault`): whoever asks goes on
+        without the file, and a person can still look at the list and accept it.
+        """
+        try:
+            wanted = self.table.read().get(str(path.resolve()))
+            return wanted is not None and wanted == _sha256(path)
+        except ConfigError as error:
+            self.fault = str(error)
+        except OSError:
+            pass
+        return False
 
     def add(self, path: Path) -> str:
         """Trust the file as it is now; its SHA-256."""

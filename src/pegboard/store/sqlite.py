@@ -106,7 +106,8 @@ class SqliteStore:
                 [(stream, r.seq, r.run, r.type, r.at, r.digest, r.mac) for r in records],
             )
             db.executemany(
-                "INSERT INTO payloads VALUES (?,?,?)",
+                # A body without its record, left behind by damage, gives way.
+                "INSERT OR REPLACE INTO payloads VALUES (?,?,?)",
                 [(stream, r.seq, r.body) for r in records if r.body is not None],
             )
             _put(db, puts, self._connection.seal)
