@@ -33,6 +33,7 @@ from pegboard.dialects import dialect
 from pegboard.models import ScriptedModel
 from pegboard.runtime.fold import fold
 from pegboard.runtime.loop import Loop, RunState
+from pegboard.runtime.replay import replay
 from tests.ledger import owes
 from tests.transcript import assert_valid_transcript
 
@@ -753,3 +754,23 @@ async def test_an_agent_without_a_model_says_how_to_name_one() -> None:
     with pytest.raises((ModelError, BuildError), match="nonsense"):
         await one.run("x")
     await one.aclose()
+
+
+@tool(effects=lambda arguments: [Effect("send", f"mail:{arguments['to']}")])
+async def mail(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+@pytest.mark.parametrize("typed", [True, False])
+async def test_only_what_a_person_typed_names_a_destination(typed: bool) -> None:
+    one, _ = agent({"calls": [call("mail", to="bob@x.example")]}, {"text": "ok"}, tools=[mail])
+
+    events = [e async for e in one.stream("Mail it to bob@x.example", session="s", typed=typed)]
+
+    (result,) = [e.result for e in events if isinstance(e, CallFinished)]
+    (said_by,) = [e.by for e in events if isinstance(e, UserSaid)]
+    assert (result.ok, said_by) == (typed, "user" if typed else "input")
+    kept = one.session("s")
+    run = next(e.run for e in kept if isinstance(e, RunStarted))
+    assert (await replay(kept, run)).events == len(kept)

@@ -24,6 +24,7 @@ from pegboard.core.events import (
     Recorder,
     RunFinished,
     RunStarted,
+    Speaker,
     UserSaid,
     UserTold,
 )
@@ -234,13 +235,25 @@ class Agent:
                 yield event
 
     def stream(
-        self, task: str, *, session: str | None = None, recorder: Recorder | None = None
+        self,
+        task: str,
+        *,
+        session: str | None = None,
+        recorder: Recorder | None = None,
+        typed: bool = True,
     ) -> AsyncGenerator[Event]:
         """The run's events as they happen; the last is RunFinished.
 
         Leaving the loop cancels the run; `aclose()` returns when it has ended.
+
+        Args:
+            task: what to do.
+            session: see `run`.
+            recorder: gets every event too.
+            typed: a person said it; False = it came from elsewhere, and no address in it is the person's choice.
         """
-        return self._streamed(given_text(task, "a task"), key_of(session), recorder)
+        by: Speaker = "user" if typed else "input"
+        return self._streamed(given_text(task, "a task"), key_of(session), recorder, by=by)
 
     async def _streamed(
         self,
@@ -249,10 +262,11 @@ class Agent:
         recorder: Recorder | None,
         run: str | None = None,
         given: _ResumeInput | None = None,
+        by: Speaker = "user",
     ) -> AsyncGenerator[Event]:
         waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         tee = Tee(self._history(session), recorder, waiting.put_nowait)
-        work = asyncio.ensure_future(self._loop(task, tee, session, run, given))
+        work = asyncio.ensure_future(self._loop(task, tee, session, run, given, by))
         work.add_done_callback(lambda _: waiting.put_nowait(None))
         try:
             while (event := await waiting.get()) is not None:
@@ -345,17 +359,18 @@ class Agent:
         session: str | None,
         run: str | None = None,
         given: _ResumeInput | None = None,
+        by: Speaker = "user",
     ) -> RunFinished:
         if session is None:
-            return await self._exclusive(task, tee, None, run, given)
+            return await self._exclusive(task, tee, None, run, given, by)
         # One worker a session: a second run waits, or the two would weave into one transcript.
         async with self._turns.setdefault(session, asyncio.Lock()):
             if session in self._talks or self._store == "memory":
-                return await self._exclusive(task, tee, session, run, given)
-            return await self._in_store(task, tee, session, run, given)
+                return await self._exclusive(task, tee, session, run, given, by)
+            return await self._in_store(task, tee, session, run, given, by)
 
     async def _in_store(
-        self, task: str, tee: Tee, session: str, run: str | None, given: _ResumeInput | None
+        self, task: str, tee: Tee, session: str, run: str | None, given: _ResumeInput | None, by: Speaker
     ) -> RunFinished:
         """A run of a session in the store: this process holds it, and writes what happens as it happens."""
         from pegboard.runtime.session import open_session
@@ -371,7 +386,7 @@ class Agent:
                 given.answers.update(
                     {k: v for k, v in (await given.kept.of(pending)).items() if k not in given.answers}
                 )
-            finished = await self._exclusive(task, tee, session, run, given)
+            finished = await self._exclusive(task, tee, session, run, given, by)
             if given is not None and given.kept is not None:
                 await given.kept.used(given.answers)
             return finished
@@ -391,7 +406,13 @@ class Agent:
         return None
 
     async def _exclusive(
-        self, task: str, tee: Tee, session: str | None, run: str | None, given: _ResumeInput | None
+        self,
+        task: str,
+        tee: Tee,
+        session: str | None,
+        run: str | None,
+        given: _ResumeInput | None,
+        by: Speaker,
     ) -> RunFinished:
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.fold import fold, user_messages
@@ -402,7 +423,7 @@ class Agent:
         model = self.model()
         await self.executor.refresh_tools()
         reader = None if self._output is None else OutputReader(self._output)
-        state = RunState(id=run or new_id("run"), session=session or new_id("session"))
+        state = RunState(id=run or new_id("run"), session=session or new_id("session"), by=by)
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
         history = fold(before) if before else None

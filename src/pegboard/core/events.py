@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
@@ -35,13 +35,18 @@ class RunResumed:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+Speaker: TypeAlias = Literal["user", "input"]
+"""Who gave a run its task: a person, or a pipe."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserSaid:
     """A message went into the transcript on a person's behalf.
 
     Attributes:
         message: what was said.
-        by: `user`, or `runtime` for what the loop itself says (a budget that ended, a cut answer).
+        by: `user`; `input` for what was piped in and nobody typed; `runtime` for what the loop itself says (a budget
+            that ended, a cut answer).
     """
 
     type: ClassVar[str] = "message.user"

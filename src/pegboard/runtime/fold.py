@@ -18,6 +18,7 @@ from pegboard.core.events import (
     PermissionRequested,
     RunFinished,
     RunStarted,
+    Speaker,
     UserSaid,
     UserTold,
 )
@@ -34,6 +35,9 @@ from pegboard.store.log import DAMAGED
 
 IMPORTED: Final = "imported"
 """Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
+
+BY: Final = "by"
+"""Key in the detail of a run's start: who gave it its task, where that was no person."""
 
 
 @dataclass(slots=True)
@@ -175,6 +179,11 @@ def fold(events: Iterable[Event]) -> History:
     if not history.open_calls:
         _close(history, calls)
     return history
+
+
+def speaker_of(started: RunStarted) -> Speaker:
+    """Who gave a run its task."""
+    return "input" if started.detail.get(BY) == "input" else "user"
 
 
 def user_messages(events: Iterable[Event]) -> Iterator[UserSaid]:

@@ -31,7 +31,7 @@ from pegboard.runtime.budget import USED_UP, LimitUse, RunBudget
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.engine import Engine
 from pegboard.runtime.engine.local import LocalEngine
-from pegboard.runtime.fold import History, interrupted_results, split_calls
+from pegboard.runtime.fold import BY, History, interrupted_results, speaker_of, split_calls
 from pegboard.runtime.refusals import failed_call, over_limit_error, refused_calls, truncated_calls
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.telemetry import Telemetry
@@ -243,6 +243,7 @@ class Loop:
             "typed": self.read_output is not None,
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
+            **({BY: state.by} if state.by != "user" else {}),
         }
         if history is not None:
             for message in history.messages:
@@ -268,7 +269,7 @@ class Loop:
                     detail=detail,
                 )
             )
-            self._add_user_message(conversation, UserMessage.of(task))
+            self._add_user_message(conversation, UserMessage.of(task), by=state.by)
             return None
         if state.spent_s:
             detail["spent_s"] = state.spent_s
@@ -277,7 +278,8 @@ class Loop:
         self._record(RunResumed(run=state.id, model=self.model.name, detail=detail))
         if history is not None and history.run is not None and not history.said:
             # The process ended between the run's start and its first message.
-            self._add_user_message(conversation, UserMessage.of(history.run.task))
+            by = speaker_of(history.run)
+            self._add_user_message(conversation, UserMessage.of(history.run.task), by=by)
         elif history is not None and history.messages:
             message = history.messages[-1]
             if isinstance(message, AssistantMessage) and not message.calls:

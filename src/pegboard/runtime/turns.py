@@ -15,6 +15,7 @@ from pegboard.core.events import (
     ModelReplied,
     Notice,
     Recorder,
+    Speaker,
     TextPiece,
     ThinkingPiece,
 )
@@ -57,6 +58,7 @@ class RunState:
         call_ids: ids that calls of this session have used.
         asked: what was refused in it.
         spent_s: seconds that it took before it was taken up again.
+        by: who gave it its task.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """
 
@@ -71,6 +73,7 @@ class RunState:
     call_ids: set[str] = field(default_factory=set[str])
     asked: Turn = field(default_factory=Turn)
     spent_s: float = 0.0
+    by: Speaker = "user"
     mark: str = field(default_factory=new_seed, repr=False)
 
 

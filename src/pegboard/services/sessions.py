@@ -61,9 +61,15 @@ class Conversation:
         """The model that answers."""
         return self.agent.model()
 
-    async def send(self, text: str) -> AsyncGenerator[Event]:
-        """Run on a message; its events as they happen. Leaving the loop cancels the run."""
-        async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
+    async def send(self, text: str, *, typed: bool = True) -> AsyncGenerator[Event]:
+        """Run on a message; its events as they happen. Leaving the loop cancels the run.
+
+        Args:
+            text: the message.
+            typed: a person said it; see `Agent.stream`.
+        """
+        stream = self.agent.stream(text, session=self.session, recorder=self._log, typed=typed)
+        async with aclosing(stream) as events:
             async for event in events:
                 yield event
         await self._log.flush()
