@@ -95,7 +95,7 @@ class App:
         self._policy_file = policy_file
         self._store: SqliteStore | None = None
         self._redactor: Redactor | None = None
-        self._offered = ConfiguredTools(config, paths)
+        self._offered = ConfiguredTools(config, paths, lambda text: self.on_warning(text))
         self.history = History(lambda: self.store, paths, lambda text: self.redactor.redact(text))
 
     @classmethod

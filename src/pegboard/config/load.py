@@ -254,6 +254,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+                unusable += more.missing
             case "browser":
                 changes[key] = read_browser(value, path, before=config.browser)
             case "mcpservers":
