@@ -31,6 +31,7 @@ from pegboard.core.result import Notes, ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Thinking, Usage, UserMessage
 from pegboard.dialects import dialect
 from pegboard.models import ScriptedModel
+from pegboard.ports.messages import InboundMessage
 from pegboard.runtime.fold import fold
 from pegboard.runtime.loop import Loop, RunState
 from pegboard.runtime.replay import replay
@@ -766,11 +767,15 @@ async def mail(to: str) -> str:
 async def test_only_what_a_person_typed_names_a_destination(typed: bool) -> None:
     one, _ = agent({"calls": [call("mail", to="bob@x.example")]}, {"text": "ok"}, tools=[mail])
 
-    events = [e async for e in one.stream("Mail it to bob@x.example", session="s", typed=typed)]
+    text = "Mail it to bob@x.example"
+    piped = InboundMessage(session="s", content=text, id="1", by="stdin")
+
+    stream = one.stream(text, session="s") if typed else one.stream_message(piped)
+    events = [e async for e in stream]
 
     (result,) = [e.result for e in events if isinstance(e, CallFinished)]
     (said_by,) = [e.by for e in events if isinstance(e, UserSaid)]
-    assert (result.ok, said_by) == (typed, "user" if typed else "input")
+    assert (result.ok, said_by) == (typed, "user" if typed else "stdin")
     kept = one.session("s")
     run = next(e.run for e in kept if isinstance(e, RunStarted))
     assert (await replay(kept, run)).events == len(kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
@@ -35,35 +35,40 @@ class RunResumed:
     detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Speaker: TypeAlias = Literal["user", "input"]
-"""Who gave a run its task: a person, or a pipe."""
-
-
 @dataclass(frozen=True, slots=True)
 class UserSaid:
-    """A message went into the transcript on a person's behalf.
+    """A message went into the transcript in the user's place.
 
     Attributes:
         message: what was said.
-        by: `user`; `input` for what was piped in and nobody typed; `runtime` for what the loop itself says (a budget
-            that ended, a cut answer).
+        by: `user`; `runtime` for what the loop itself says (a budget that ended, a cut answer); else who wrote it:
+            `subagent`, `schedule`, `session`, `process` and the like.
+        labels: taint labels of what others wrote.
     """
 
     type: ClassVar[str] = "message.user"
     message: UserMessage
     by: str = "user"
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class UserTold:
-    """A person said something while the run was busy; the loop has not read it yet.
+    """Somebody said something while the run was busy; the loop has not read it yet.
 
     Kept at once, so that a run which is killed before it reads it has not lost it. What it reads is told
     again by a `UserSaid` with the same message, in its place in the transcript.
+
+    Attributes:
+        message, by, labels: see UserSaid.
+        source: the message's id in the inbox, empty if it did not come from there.
     """
 
     type: ClassVar[str] = "message.told"
     message: UserMessage
+    by: str = "user"
+    labels: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

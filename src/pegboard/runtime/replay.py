@@ -24,7 +24,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.limits import Limits
 from pegboard.runtime.compaction import Window
-from pegboard.runtime.fold import fold, speaker_of, user_messages
+from pegboard.runtime.fold import fold, user_messages
 from pegboard.runtime.loop import Loop, RunState
 from pegboard.runtime.recorded import RecordedAnswers, RecordedExecutor, RecordedInbox, RecordedModel
 from pegboard.runtime.replanning import Replanner
@@ -113,12 +113,14 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         unpaid=script.exhausted_reason,
         policy=detail.get("policy", {}),
         code=detail.get("code", ()),
+        task_by=started.detail.get("by", "user"),
+        task_labels=tuple(started.detail.get("labels", ())),
+        task_source=started.detail.get("source", ""),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))
     )
     state.inbox = RecordedInbox(script)
-    state.by = speaker_of(first) if isinstance(first, RunStarted) else "user"
     context = Context(agent=started.agent, session=started.session, model=model, workspace=None)
     task = first.task if isinstance(first, RunStarted) else ""
     try:

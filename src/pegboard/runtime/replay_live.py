@@ -27,7 +27,7 @@ from pegboard.core.result import ToolResult
 from pegboard.core.schema.numerals import comparable
 from pegboard.core.toolkit import Toolkit
 from pegboard.ports.model import Model
-from pegboard.runtime.fold import History, fold, speaker_of
+from pegboard.runtime.fold import History, fold
 from pegboard.runtime.loop import Loop, RunState
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import Divergence, replay, split
@@ -114,7 +114,7 @@ async def replay_live(
     history: History | None = fold(before) if before else None
     await loop.run(
         started.task,
-        state=RunState(id=started.run, session=started.session, by=speaker_of(started)),
+        state=RunState(id=started.run, session=started.session),
         context=Context(agent=started.agent, session=started.session),
         history=history,
     )

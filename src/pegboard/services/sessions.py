@@ -7,7 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from pegboard.config.models import AcceptedServers
+from pegboard.core.call.call import new_id
 from pegboard.core.events import ContextCompacted, Event
+from pegboard.ports.messages import InboundMessage
 from pegboard.ports.model import Model
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.fold import fold
@@ -66,10 +68,23 @@ class Conversation:
 
         Args:
             text: the message.
-            typed: a person said it; see `Agent.stream`.
+            typed: a person typed it; False = it came from a pipe, and no address in it is the person's choice.
         """
-        stream = self.agent.stream(text, session=self.session, recorder=self._log, typed=typed)
+        message = InboundMessage(session=self.session, content=text, id=new_id("in"), by="stdin")
+        agent, log = self.agent, self._log
+        stream = (
+            agent.stream(text, session=self.session, recorder=log)
+            if typed
+            else agent.stream_message(message, recorder=log)
+        )
         async with aclosing(stream) as events:
+            async for event in events:
+                yield event
+        await self._log.flush()
+
+    async def answer(self, message: InboundMessage) -> AsyncGenerator[Event]:
+        """Run on a message of the session's inbox; its events as they happen."""
+        async with aclosing(self.agent.stream_message(message, recorder=self._log)) as events:
             async for event in events:
                 yield event
         await self._log.flush()
