@@ -515,7 +515,6 @@ class Agent:
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
-            code=() if session is None else _own_code(self.executor.toolkit),
             receive=receive,
             **_sender(message, None if run is None or history is None else history.run),
         )

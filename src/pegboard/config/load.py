@@ -42,8 +42,7 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
-from pegboard.ports.subagents import AgentSpec
-from pegboard.runtime.subagents import SubagentLimits
+from pegboard.ports.subagents import AgentSpec, SubagentLimits
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -145,7 +144,7 @@ def load_config(
             variable is not set; the message names file and key.
     """
     env = this_environment() if environment is None else environment
-    config = Config()
+    config, trust = Config(), Trust(paths)
     mine = file or _find(paths.config)
     if file is not None and not file.is_file():
         raise ConfigError(f"the config file {file} does not exist")
@@ -153,12 +152,11 @@ def load_config(
         config = _apply(config, read_file(mine, env), mine, source="user")
     theirs = None if workspace is None else _find(workspace)
     if theirs is not None and theirs != mine:
-        trusted = Trust(paths).trusts(theirs)
-        config = _project(config, theirs, env, trusted=trusted)
-    if not config.tool_files:
-        return config
-    kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
-    return replace(config, tool_files=kept, ignored=config.ignored + ignored)
+        config = _project(config, theirs, env, trusted=trust.trusts(theirs))
+    if config.tool_files:
+        kept, ignored = trusted_only(config.tool_files, trust, workspace)
+        config = replace(config, tool_files=kept, ignored=config.ignored + ignored)
+    return replace(config, ignored=(trust.fault, *config.ignored)) if trust.fault else config
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
@@ -274,6 +272,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+                unusable += more.missing
             case "store" if source != "user":
                 # Before a call is made, grants and history of this machine would lie in a project's hands.
                 unusable.append(
