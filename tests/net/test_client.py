@@ -218,7 +218,7 @@ async def test_a_broken_answer_is_an_error_and_no_hang(here: Site, head: bytes) 
 
 
 async def test_a_port_where_nobody_listens_says_so() -> None:
-    with pytest.raises(Unavailable, match=r"127\.0\.0\.1 cannot be reached"):
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 cannot be reached"):
         await HttpClient(allow=("127.0.0.1",)).request("GET", "http://127.0.0.1:1/")
 
 

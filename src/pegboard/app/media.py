@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
-from urllib.parse import urlsplit
 
 from pegboard.config.environment import environment
 from pegboard.config.media import MediaProvider, MediaUse
@@ -97,7 +95,7 @@ def _usable(
             continue
         url = own.url or usual.url
         return MediaService(
-            name=name, url=url, model=own.model or usual.model, client=_reaching(client, url), key=key
+            name=name, url=url, model=own.model or usual.model, client=client.opening(url), key=key
         )
     raise Unavailable(
         f"{' or '.join(missing)} not configured",
@@ -115,10 +113,3 @@ def _reader(name: str, source: str) -> Callable[[], str]:
         return source
 
     return read
-
-
-def _reaching(client: HttpClient, url: str) -> HttpClient:
-    """The client with a provider's own address open: the settings name it."""
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    return replace(client, allow=(*client.allow, f"{parts.hostname}:{port}"))

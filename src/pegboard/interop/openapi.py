@@ -20,6 +20,7 @@ from pegboard.interop.openapi_request import (
     locate_parameter,
     request_of,
 )
+from pegboard.net.client import HttpClient
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options")
 _IDEMPOTENT: Final = frozenset({"get", "put", "delete", "head", "options"})
@@ -46,7 +47,7 @@ def openapi_tools(
     secrets: Secrets | None = None,
     keep: Iterable[str] = (),
     timeout_s: float = 30.0,
-    client: Callable[[], Any] | None = None,
+    client: HttpClient | None = None,
     notes: Callable[[str], None] | None = None,
 ) -> Toolkit:
     """A tool for each operation of a document.
@@ -62,8 +63,8 @@ def openapi_tools(
         headers: sent with every request; values may hold `secret://name`.
         secrets: what `secret://name` means; asked at each call.
         keep: patterns of tool names or `METHOD /path`; empty = all.
-        timeout_s: seconds for connecting and for each read.
-        client: makes an httpx2.AsyncClient in place of our own.
+        timeout_s: seconds for a whole request.
+        client: sends the requests; None = one with the usual limits.
         notes: is told what was renamed or left out; None = the log `pegboard.openapi`.
 
     Raises:
@@ -72,7 +73,7 @@ def openapi_tools(
     spec = parsed(document)
     base = base_url or base_of(spec)
     origin = effects_of(base)
-    sender = Sender(secrets=secrets or {}, timeout_s=timeout_s, client=client)
+    sender = Sender(url=base, secrets=secrets or {}, timeout_s=timeout_s, client=client or HttpClient())
     fixed = _credentials(spec, auth or {}, {**(headers or {})})
     patterns = tuple(keep)
     note = notes or _logged
