@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pegboard.app.wiring import record_destination
 from pegboard.browser.browser import ChromiumBrowser
 from pegboard.browser.chromium import BrowserOptions
 from pegboard.config.environment import environment as this_environment
@@ -36,6 +37,7 @@ def chromium_browser(assembly: Assembly) -> ChromiumBrowser:
             allow=config.network.allow_hosts,
             allow_cidrs=config.network.allow_cidrs,
             refuse=refuse,
+            on_destination=record_destination,
         )
     )
     wiring.closers.append(browser.close)

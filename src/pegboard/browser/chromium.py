@@ -76,7 +76,8 @@ class BrowserOptions:
         cdp_url: DevTools address of a remote browser, empty if there is none.
         allow, allow_cidrs: private hosts (`host` or `host:port`) and networks that the owner opened.
         refuse: why a host and port must not be reached, empty if they may.
-        on_destination: called with every attempt to reach something.
+        on_destination: called after each action, in the context of its caller, with every place that pages tried to
+            reach since the last one, each once; not with those of a person who uses them.
         max_download_bytes: of one download.
         max_sessions: sessions with open tabs; the one unused for longest is closed for the next.
         resolve, dial: how names become addresses and addresses connections.
@@ -362,7 +363,13 @@ class SessionProxy:
         self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
     @classmethod
-    async def start(cls, options: BrowserOptions, *, hosts: Sequence[str] | None = None) -> SessionProxy:
+    async def start(
+        cls,
+        options: BrowserOptions,
+        *,
+        hosts: Sequence[str] | None = None,
+        on_destination: Callable[[Destination], None] | None = None,
+    ) -> SessionProxy:
         """Listen on a loopback port; `hosts` may be reached, None = all that `options` does not refuse."""
         proxy = EgressProxy(
             hosts,
@@ -370,7 +377,7 @@ class SessionProxy:
             allow_cidrs=options.allow_cidrs,
             resolve=options.resolve,
             refuse=options.refused,
-            on_destination=options.on_destination if hosts is None else None,
+            on_destination=on_destination,
             most_attempts=None,
             dial=options.dial,
         )

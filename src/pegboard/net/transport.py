@@ -114,7 +114,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             cut = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
             size = size + len(chunk) if cut < 0 else len(chunk) - cut
             if size > self._limit:
-                raise OversizedBody(f"over {self._limit >> 20} MB and was dropped")
+                raise OversizedBody(f"over {self._limit / (1 << 20):g} MiB and was dropped")
             yield chunk
 
     async def aclose(self) -> None:
