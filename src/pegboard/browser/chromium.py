@@ -53,6 +53,8 @@ _END_S: Final = 10.0
 _MARK: Final = "CHROMIUM_OWNER"
 _NO_SANDBOX: Final = "No usable sandbox"
 """How Chromium says that it can make none: neither user namespaces nor its setuid helper are there."""
+_LONGEST_TMPDIR: Final = 40
+"""Characters that leave room for Chromium's own folders and names below it."""
 _DRIVER_STARTS: Final = threading.Lock()
 _KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _DISPLAY_VARIABLES: Final = (
@@ -162,6 +164,7 @@ class Chromium:
         self._starting = asyncio.Lock()
         self._token = secrets.token_hex(8)
         self.folder = options.folder / "running" / f"{os.getpid()}-{self._token}"
+        self._temporary = ""
         # For a program that ends without closing it; after SIGKILL the next start removes the folder.
         self._leftovers = weakref.finalize(self, _remove, self._token, self.folder)
 
@@ -233,6 +236,7 @@ class Chromium:
             self._on_exit(target)
 
     async def _start_driver(self) -> Playwright:
+        await asyncio.to_thread(self._make_folder)
         if self._driver is not None:
             return self._driver
         try:
@@ -243,11 +247,10 @@ class Chromium:
                 "the browser needs the package playwright, which is not installed",
                 hint="Install it with: pip install 'pegboard[browser]'",
             ) from None
-        await asyncio.to_thread(self._make_folder)
         with _DRIVER_STARTS:
             own = transport.get_driver_env
             # It keeps the pages' profile in TMPDIR, and takes no other environment than this process's.
-            transport.get_driver_env = lambda: {**own(), "TMPDIR": str(self.folder / "tmp")}
+            transport.get_driver_env = lambda: {**own(), "TMPDIR": self._temporary}
             try:
                 self._driver = await async_playwright().start()
             finally:
@@ -341,7 +344,7 @@ class Chromium:
         return {
             **{name: given[name] for name in names if name in given},
             "HOME": str(self.folder / "home"),
-            "TMPDIR": str(self.folder / "tmp"),
+            "TMPDIR": self._temporary,
             _MARK: self._token,
         }
 
@@ -350,9 +353,16 @@ class Chromium:
             # Of processes that were killed before they could remove theirs.
             pid = old.name.partition("-")[0]
             if pid.isdigit() and not Path("/proc", pid).exists():
-                shutil.rmtree(old, ignore_errors=True)
-        for name in ("home", "tmp", "downloads", "artifacts"):
+                _remove_files(old)
+        for name in ("home", "downloads", "artifacts"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        link = self.folder / "tmp"
+        if not link.exists():
+            # Elsewhere, since Chromium puts a socket there, whose path may have 107 bytes (unix(7)).
+            place = None if len(tempfile.gettempdir()) <= _LONGEST_TMPDIR else "/tmp"
+            self._temporary = tempfile.mkdtemp(prefix="pegboard-browser-", dir=place)
+            link.unlink(missing_ok=True)
+            link.symlink_to(self._temporary)
 
 
 class SessionProxy:
@@ -438,6 +448,13 @@ def why_unsandboxed(program: str, environment: Mapping[str, str]) -> str:
 def _remove(token: str, folder: Path) -> None:
     """End what a browser left running, and remove its files."""
     _end_marked(token)
+    _remove_files(folder)
+
+
+def _remove_files(folder: Path) -> None:
+    link = folder / "tmp"
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
