@@ -146,9 +146,8 @@ def test_nothing_is_left_running_when_the_program_ends_without_closing_it(
     )
     assert program.stdout is not None
     assert program.stdout.readline() == "open\n"
-    assert "chromium" in marked(place).values()
-
     if end == "SIGKILL":
+        assert "chromium" in marked(place).values()
         program.kill()
     program.wait(30)
     program.stdout.close()
@@ -227,7 +226,7 @@ def test_an_ordinary_user_has_chromiums_sandbox_wherever_it_can_be_made(
     shutil.rmtree(home, ignore_errors=True)
     if done.returncode == 77:
         pytest.skip("no user namespaces here")
-    assert done.stdout.splitlines()[0] == f"Form {off}", done.stderr
+    assert done.stdout.splitlines()[:1] == [f"Form {off}"], done.stderr
     assert ("neither user namespaces" in done.stdout) is off
     assert left == []
 
