@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -240,13 +241,13 @@ class Chromium:
         if self._driver is not None:
             return self._driver
         try:
-            from playwright._impl import transport
             from playwright.async_api import async_playwright
         except ImportError:
             raise Unavailable(
                 "the browser needs the package playwright, which is not installed",
                 hint="Install it with: pip install 'pegboard[browser]'",
             ) from None
+        transport: Any = import_module("playwright._impl.transport")
         with _DRIVER_STARTS:
             own = transport.get_driver_env
             # It keeps the pages' profile in TMPDIR, and takes no other environment than this process's.
