@@ -15,6 +15,7 @@ from pegboard.core.errors import NotFound, PermissionDenied, ToolError, Unavaila
 from pegboard.core.events import CallFinished
 from pegboard.documents.child import DocumentReader
 from pegboard.net.client import HttpClient
+from pegboard.ports.session_model import ModelAnswer
 from pegboard.web.fetch import WebReader
 from tests.ledger import owes
 from tests.web.site import Asked, Site, Write, site
@@ -264,9 +265,9 @@ class Model:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 
-    async def answer(self, prompt: str, content: Any = ()) -> str:
+    async def answer(self, prompt: str, content: Any = ()) -> ModelAnswer:
         self.asked.append((prompt, "".join(str(b.text) for b in content)))
-        return "the answer"
+        return ModelAnswer(text="the answer", cost_usd=0.5)
 
 
 def executor(here: Site, *provide: Any) -> Executor:
