@@ -357,6 +357,7 @@ async def test_a_prompt_is_answered_by_the_model_and_without_one_the_page_comes_
     result = await executor(here, model).call("web_fetch", {"url": url, "prompt": "What do they eat?"})
     assert "Content:\nthe answer" in str(result)
     assert model.asked == [("What do they eat?\n\nAnswer from the page alone.", "Otters eat fish.")]
+    assert result.notes.extra["cost_usd"] == 0.5
     plain = await executor(here).call("web_fetch", {"url": url, "prompt": "What do they eat?"})
     assert "Note: The prompt was not answered" in str(plain)
     assert "Otters eat fish." in str(plain)
