@@ -252,7 +252,7 @@ async def test_a_profile_keeps_a_login_for_the_next_session_and_no_other(site: S
             await two.do(Navigate(url=site.url("/whoami")), profile="../shop")
 
 
-@owes("K-55")
+@owes("K-55", "G-22")
 async def test_a_login_by_the_person_is_the_agents_afterwards_and_what_they_typed_is_noted_nowhere(
     site: Site, tmp_path: Path
 ) -> None:

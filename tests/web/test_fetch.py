@@ -141,6 +141,7 @@ async def test_the_encoding_is_found_as_browsers_find_it(
     assert expected in (await reader(here).fetch(here.answer("/a", body, content_type))).text
 
 
+@owes("A-48")
 @pytest.mark.parametrize("label", ["application/pdf", "application/octet-stream", "text/html", "text/plain"])
 async def test_a_pdf_is_read_whatever_it_is_called(here: Site, label: str) -> None:
     from tests.documents.test_readers import pdf
