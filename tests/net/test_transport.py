@@ -89,7 +89,7 @@ async def test_a_model_on_another_machine_is_asked_through_the_proxy_and_one_her
     here: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", here.url(""))
-    monkeypatch.setenv("HTTPS_PROXY", here.url(""))
+    monkeypatch.setenv("HTTPS_PROXY", here.place)
     monkeypatch.setenv("NO_PROXY", "inner.example")
     reached = asyncio.Event()
 

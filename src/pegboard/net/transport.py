@@ -148,7 +148,9 @@ def environment_proxy(url: str) -> str:
     parts = urlsplit(url)
     found = getproxies()
     proxy = found.get(parts.scheme) or found.get("all") or ""
-    return "" if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]) else proxy
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 @cache
