@@ -14,6 +14,7 @@ from pegboard import Executor
 from pegboard.core.errors import PermissionDenied, Unavailable
 from pegboard.interop.openapi import openapi_tools
 from pegboard.models.openai import OpenAIModel
+from pegboard.net.client import HttpClient
 from pegboard.net.transport import (
     GuardedTransport,
     OversizedBody,
@@ -110,27 +111,23 @@ async def test_a_model_on_another_machine_is_asked_through_the_proxy_and_one_her
 
 
 @owes("K-35")
-async def test_an_operation_that_the_document_sends_to_another_private_place_is_not_asked_there(
-    here: Site,
-) -> None:
-    async with site() as inner:
-        inner.answer("/b", "secret")
-        here.answer("/a", "fine", "text/plain")
-        operation: dict[str, Any] = {"responses": {"200": {"description": "ok"}}}
-        document = {
-            "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": here.url("")}],
-            "paths": {
-                "/a": {"get": {"operationId": "own", **operation}},
-                "/b": {"get": {"operationId": "other", "servers": [{"url": inner.url("")}], **operation}},
-            },
-        }  # fmt: skip
-        executor = Executor(openapi_tools(document), policy=["allow connect:*"])
+async def test_an_operation_that_a_document_sends_to_a_private_place_is_not_asked_there(here: Site) -> None:
+    here.answer("/b", "secret", "text/plain")
+    operation: dict[str, Any] = {"responses": {"200": {"description": "ok"}}}
+    document: dict[str, Any] = {
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "https://api.example"}],
+        "paths": {"/b": {"get": {"operationId": "other", "servers": [{"url": here.url("")}], **operation}}},
+    }  # fmt: skip
+    executor = Executor(openapi_tools(document), policy=["allow connect:*"])
+    opened = HttpClient(allow=(here.place,))
 
-        own, other = await executor.call("own", {}), await executor.call("other", {})
+    refused = await executor.call("other", {})
+    allowed = await Executor(openapi_tools(document, client=opened), policy=["allow connect:*"]).call(
+        "other", {}
+    )
 
-    assert own.text == "fine"
-    assert isinstance(other.error, PermissionDenied) and "not public" in other.error.message
-    assert inner.asked == []
+    assert isinstance(refused.error, PermissionDenied) and "not public" in refused.error.message
+    assert allowed.text == "secret" and len(here.asked) == 1
 
 
 def test_certificates_are_read_once_and_checked() -> None:

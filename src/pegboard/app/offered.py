@@ -16,6 +16,7 @@ from pegboard.config.trust import Trust
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError, Unavailable
 from pegboard.core.toolkit import Toolkit
+from pegboard.net.client import HttpClient
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -116,13 +117,14 @@ def tools_of(config: Config) -> Toolkit:
     if not files:
         return Toolkit([])
     secrets = HostSecrets(config.secrets)
+    client = HttpClient(allow=config.network.allow_hosts, allow_cidrs=config.network.allow_cidrs)
     kits: list[Toolkit] = []
     for path in files.http:
         from pegboard.interop.http_tools import http_tools
 
-        kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+        kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets, client=client)))
     for one in files.openapi:
-        kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+        kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets, client)))
     if files.plugins:
         from pegboard.interop.plugins import plugin_tools
 
@@ -150,14 +152,14 @@ def skills_of(config: Config, paths: Paths) -> Skills | None:
     return _made("skills.folders", lambda: Skills(files.skills, trusted=still))
 
 
-def _openapi(one: OpenAPIFile, secrets: HostSecrets) -> Toolkit:
+def _openapi(one: OpenAPIFile, secrets: HostSecrets, client: HttpClient) -> Toolkit:
     from pegboard.interop.openapi import openapi_tools
 
     try:
         kit = openapi_tools(
             one.file.read_bytes(),
             base_url=one.base_url, auth=one.auth, headers=one.headers, keep=one.keep, timeout_s=one.timeout_s,
-            secrets=secrets,
+            secrets=secrets, client=client,
         )  # fmt: skip
     except (BuildError, OSError, UnicodeDecodeError) as error:
         raise BuildError(f"{one.file}: {error}") from error

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pegboard.core.errors import BuildError
 from pegboard.core.schema.signature import Signature
@@ -21,6 +23,7 @@ from pegboard.interop.openapi_request import (
     request_of,
 )
 from pegboard.net.client import HttpClient
+from pegboard.net.destinations import is_loopback
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options")
 _IDEMPOTENT: Final = frozenset({"get", "put", "delete", "head", "options"})
@@ -101,7 +104,7 @@ def openapi_tools(
                 here = base_url or base_of(spec, operation, item)
                 # A document that sends one operation elsewhere must not carry the credentials there.
                 known = fixed if effects_of(here) == origin else FixedFields()
-                made = _tool(read, operation, free, here, sender, known)
+                made = _tool(read, operation, free, here, _sender_to(here, sender), known)
                 made.signature.check()
             except (BuildError, TypeError, ValueError, AttributeError, KeyError) as error:
                 # The document is somebody else's: one operation of a wrong form must not cost the others.
@@ -117,6 +120,15 @@ def openapi_tools(
     for text in (*renamed, *faults):
         note(text)
     return Toolkit(list(tools.values()))
+
+
+def _sender_to(url: str, own: Sender) -> Sender:
+    """The sender of the document's own server, which reaches public places beside it.
+
+    A document of this machine may name another server of this machine.
+    """
+    hosts = [urlsplit(one).hostname or "" for one in (url, own.url)]
+    return replace(own, url=url) if all(map(is_loopback, hosts)) else own
 
 
 def _logged(text: str) -> None:

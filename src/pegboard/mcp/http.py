@@ -21,7 +21,7 @@ from pegboard.core.hosts import ascii_host
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.inbound import ConnectionClosed
 from pegboard.mcp.text_warnings import sanitise
-from pegboard.net.destinations import Resolve, resolve_here, within
+from pegboard.net.destinations import Resolve, is_loopback, resolve_here, within
 from pegboard.net.transport import PORTS, SECRET_HEADERS, GuardedTransport, origin_of
 from pegboard.net.urls import judge_url
 
@@ -85,11 +85,6 @@ class AddressGuard:
         if not addresses:
             raise _refused(url, f"{host} has no address")
         return addresses
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its very name, which no resolver can change."""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _near(host: str) -> tuple[str, ...]:

@@ -87,6 +87,11 @@ def split_rule(rule: str) -> tuple[str, int | None]:
     return ascii_host(rule), None
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its very name, which no resolver can change."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 async def resolve_here(host: str, port: int) -> Sequence[str]:
     """Addresses of a name by this machine's resolver.
 
