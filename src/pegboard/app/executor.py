@@ -130,6 +130,7 @@ class Executor:
         self._hooks = check_callables(hooks, "hooks=…", "functions of a turn's calls and the context")
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
+        self.wiring.executor = self
 
     async def refresh_tools(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.
