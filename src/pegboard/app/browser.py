@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pegboard.app.wiring import record_destination
 from pegboard.browser.browser import ChromiumBrowser
 from pegboard.browser.chromium import BrowserOptions
 from pegboard.config.environment import environment as this_environment
 from pegboard.core.effects import Effect
 from pegboard.core.policy.rules import Situation
+from pegboard.net.destinations import record_destination
 
 if TYPE_CHECKING:
     from pegboard.app.ports import Assembly

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pegboard.app.wiring import record_destination
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
@@ -25,6 +24,7 @@ from pegboard.core.secrets.handles import Placeholders
 from pegboard.files.journal import ChangeOrigin, Journal
 from pegboard.files.restorable import Restorable
 from pegboard.files.snapshot import SnapshotLimits, TreeSnapshot
+from pegboard.net.destinations import record_destination
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import Inspection, Shell
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.core.call.call import PATH_RESOLVER
 from pegboard.core.call.provide import Provided
 from pegboard.core.content import KEEPER, ArtifactRef, NewArtifact
-from pegboard.core.context import Context, current_context
+from pegboard.core.context import Context
 from pegboard.core.effects import Plan
 from pegboard.core.errors import ConfigError, format_value
-from pegboard.core.events import DestinationTried
 from pegboard.core.policy.grants import MemoryGrants
 from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.policy import MODES, Policy
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from pegboard.core.events import Event
     from pegboard.core.secrets.redact import Redactor
     from pegboard.core.transcript import AssistantMessage
-    from pegboard.net.destinations import Destination
     from pegboard.ports.artifacts import Artifacts
     from pegboard.ports.store import Store
     from pegboard.runtime.session import Backing
@@ -305,18 +303,3 @@ def clean(text: str) -> str:
 
 
 __all__ = ["LazyArtifactSaver", "LazyRedactor", "Wiring", "artifacts_of", "needs_of"]
-
-
-def record_destination(seen: Destination) -> None:
-    """Into the stream of the session whose call went there; the proxy, or the browser, tells it in that call's context."""
-    try:
-        context = current_context()
-    except LookupError:
-        # A person's own command (`pegboard sandbox run`): its notes name what was refused.
-        return
-    context.emit(
-        DestinationTried(
-            call_id="", tool="", host=seen.host, port=seen.port, allowed=seen.allowed, reason=seen.reason,
-            secrets=seen.secrets,
-        )
-    )  # fmt: skip

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+from pegboard.core.context import current_context
+from pegboard.core.events import DestinationTried
 from pegboard.core.hosts import ascii_host
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -49,6 +51,21 @@ class Destination:
         """How effects and grants name it: `host`, with its port unless that is one of the web's."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port in WEB_PORTS else f"{host}:{self.port}"
+
+
+def record_destination(seen: Destination) -> None:
+    """Into the stream of the session whose call went there; the proxy, or the browser, tells it in that call's context."""
+    try:
+        context = current_context()
+    except LookupError:
+        # A person's own command (`pegboard sandbox run`): its notes name what was refused.
+        return
+    context.emit(
+        DestinationTried(
+            call_id="", tool="", host=seen.host, port=seen.port, allowed=seen.allowed, reason=seen.reason,
+            secrets=seen.secrets,
+        )
+    )  # fmt: skip
 
 
 def admits(rules: Sequence[tuple[str, int | None]], host: str, port: int) -> bool:
