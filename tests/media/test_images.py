@@ -8,9 +8,10 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from email import message_from_bytes
+from email.message import Message
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from PIL import Image as Pillow
@@ -22,6 +23,7 @@ from pegboard.compat.moltbot import create_image_tool
 from pegboard.config.media import MediaProvider, MediaUse
 from pegboard.core.content import Block, Image
 from pegboard.core.errors import ConfigError, InvalidArguments, ToolError, Unavailable
+from pegboard.core.events import CallFinished
 from pegboard.core.policy.budgets import Budget, Meter
 from pegboard.documents.child import DocumentReader
 from pegboard.media.images import Images
@@ -52,7 +54,8 @@ async def here() -> AsyncIterator[Site]:
 
 
 def generator(here: Site, name: str = "openai", **own: Any) -> Images:
-    provider = MediaProvider(**{"key": "k1", "url": here.url("/v1"), **own})
+    given: dict[str, Any] = {"key": "k1", "url": here.url("/v1"), **own}
+    provider = MediaProvider(**given)
     return image_generator(MediaUse(provider=name, providers={name: provider}), HttpClient())
 
 
@@ -185,8 +188,7 @@ async def test_a_change_sends_the_pictures_as_a_form(here: Site) -> None:
 
     asked = here.asked[0]
     head = f"content-type: {asked.headers['content-type']}\r\n\r\n".encode()
-    parts = message_from_bytes(head + asked.body).get_payload()
-    assert isinstance(parts, list)
+    parts = cast("list[Message]", message_from_bytes(head + asked.body).get_payload())
     named = [(p.get_param("name", header="content-disposition"), p.get_payload(decode=True)) for p in parts]
     assert ("prompt", b"add a hat") in named
     assert [data for name, data in named if name == "image[]"] == [picture("blue"), picture("green")]
@@ -336,7 +338,7 @@ async def test_the_model_of_an_agent_looks_at_the_picture(tmp_path: Path) -> Non
     agent = Agent(tools=[builtin("image_describe")], model=model, workspace=tmp_path, mode="full")
     result = await agent.run("go")
 
-    assert [e.result.text for e in result.events if e.type == "call.finished"] == ["Blue."]
+    assert [e.result.text for e in result.events if isinstance(e, CallFinished)] == ["Blue."]
     assert result.answer == "done"
 
 
