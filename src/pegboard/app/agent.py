@@ -389,10 +389,16 @@ class Agent:
         async with self._turns.setdefault(session, asyncio.Lock()):
             if session in self._talks or self._store == "memory":
                 return await self._exclusive(task, tee, session, run, given, message, self._kept)
-            return await self._in_store(task, tee, session, run, given)
+            return await self._in_store(task, tee, session, run, given, message)
 
     async def _in_store(
-        self, task: str, tee: Tee, session: str, run: str | None, given: _ResumeInput | None
+        self,
+        task: str,
+        tee: Tee,
+        session: str,
+        run: str | None,
+        given: _ResumeInput | None,
+        message: InboundMessage | None,
     ) -> RunFinished:
         """A run of a session in the store: this process holds it, and writes what happens as it happens."""
         from pegboard.runtime.session import open_session
@@ -408,7 +414,7 @@ class Agent:
                 given.answers.update(
                     {k: v for k, v in (await given.kept.of(pending)).items() if k not in given.answers}
                 )
-            finished = await self._exclusive(task, tee, session, run, given, backing=backing)
+            finished = await self._exclusive(task, tee, session, run, given, message, backing)
             if given is not None and given.kept is not None:
                 await given.kept.used(given.answers)
             return finished
@@ -515,6 +521,7 @@ class Agent:
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
+            code=() if session is None else _own_code(self.executor.toolkit),
             receive=receive,
             **_sender(message, None if run is None or history is None else history.run),
         )

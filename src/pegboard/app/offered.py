@@ -16,6 +16,7 @@ from pegboard.config.trust import Trust
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError, Unavailable
 from pegboard.core.toolkit import Toolkit
+from pegboard.net.client import HttpClient
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -122,17 +123,20 @@ def tools_of(config: Config, on_warning: Callable[[str], None]) -> Toolkit:
     if not files:
         return Toolkit([])
     secrets = HostSecrets(config.secrets)
+    client = HttpClient(allow=config.network.allow_hosts, allow_cidrs=config.network.allow_cidrs)
     kits: list[Toolkit] = []
     for path in files.http:
         from pegboard.interop.http_tools import http_tools
 
         try:
-            kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+            kits.append(
+                _made("http_tools", lambda path=path: http_tools(path, secrets=secrets, client=client))
+            )
         except OSError as error:
             on_warning(f"the tools of {path} are missing: {error}")
     for one in files.openapi:
         try:
-            kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+            kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets, client)))
         except ConfigError as error:
             on_warning(f"{error}; its tools are left out")
     if files.plugins:
@@ -167,14 +171,14 @@ def skills_of(config: Config, paths: Paths, on_warning: Callable[[str], None]) -
     return _made("skills.folders", lambda: Skills(files.skills, trusted=still, on_warning=on_warning))
 
 
-def _openapi(one: OpenAPIFile, secrets: HostSecrets) -> Toolkit:
+def _openapi(one: OpenAPIFile, secrets: HostSecrets, client: HttpClient) -> Toolkit:
     from pegboard.interop.openapi import openapi_tools
 
     try:
         kit = openapi_tools(
             one.file.read_bytes(),
             base_url=one.base_url, auth=one.auth, headers=one.headers, keep=one.keep, timeout_s=one.timeout_s,
-            secrets=secrets,
+            secrets=secrets, client=client,
         )  # fmt: skip
     except (BuildError, OSError, UnicodeDecodeError) as error:
         raise BuildError(f"{one.file}: {error}") from error

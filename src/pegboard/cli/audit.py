@@ -174,13 +174,13 @@ async def _check(app: App, *, file: Path, options: Options) -> int:
 
 
 async def _destinations(app: App, *, session: str | None, options: Options) -> int:
-    """What confined commands tried to reach, oldest first in each session."""
+    """What confined commands and browser pages tried to reach, oldest first in each session."""
     empty = True
     async for one in app.audit.destinations(session):
         empty = False
         _show(one, options)
     if empty and not options.json:
-        print_line("no sandboxed command has tried to connect")
+        print_line("no sandboxed command and no browser page has tried to connect")
     return 0
 
 

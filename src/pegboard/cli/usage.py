@@ -54,10 +54,11 @@ async def _report(app: App, *, since: str, since_s: float, options: Options) -> 
                 f"{sum(t.seconds):.2f}",
                 str(t.result_tokens),
                 str(t.schema_tokens),
+                "-" if t.cost_usd is None else f"${t.cost_usd:.4f}",
             )
             for name, t in tools
         ],
-        head=("tool", "calls", "failed", "seconds", "result tokens", "schema tokens"),
+        head=("tool", "calls", "failed", "seconds", "result tokens", "schema tokens", "cost"),
     )
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -10,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from pegboard.config.environment import environment
 from pegboard.config.load import NAMES
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.config.paths import Paths, refused_workspace
@@ -78,6 +80,7 @@ class Settings:
             "sandbox": sandbox,
             "programs": {name: shutil.which(name) for name in PROGRAMS},
             "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
+            "browser": await asyncio.to_thread(self._browser_report),
             "models": await self.models(),
             "history": await self._history_report(),
             "folders": {
@@ -85,6 +88,15 @@ class Settings:
                 "cache": str(paths.cache),
             },
         }  # fmt: skip
+
+    def _browser_report(self) -> dict[str, Any]:
+        """Whether pages are confined by Chromium's own sandbox: `{program, sandbox, reason}`."""
+        from pegboard.browser.chromium import find_chromium, why_unsandboxed
+
+        variables = environment()
+        program = find_chromium(self._runtime.config.browser.executable, variables)
+        reason = why_unsandboxed(program, variables) if program else "Chromium is not installed"
+        return {"program": program or "", "sandbox": not reason, "reason": reason}
 
     async def _history_report(self) -> dict[str, Any]:
         """Whether the history can be kept: without it no call is made."""

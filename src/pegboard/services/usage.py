@@ -24,6 +24,7 @@ class ToolUse:
         seconds: each call's.
         result_tokens: estimated tokens of its results.
         schema_tokens: estimated tokens of its description in every request; 0 where it is not offered now.
+        cost_usd: what its calls paid for (pictures, speech, descriptions); None where no price is known.
     """
 
     calls: int = 0
@@ -31,13 +32,14 @@ class ToolUse:
     seconds: list[float] = field(default_factory=list[float])
     result_tokens: int = 0
     schema_tokens: int = 0
+    cost_usd: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able, with `total_s` and `median_s`."""
         return {
             "calls": self.calls, "failed": self.failed, "total_s": round(sum(self.seconds), 6),
             "median_s": round(median(self.seconds), 6) if self.seconds else 0.0,
-            "result_tokens": self.result_tokens, "schema_tokens": self.schema_tokens,
+            "result_tokens": self.result_tokens, "schema_tokens": self.schema_tokens, "cost_usd": self.cost_usd,
         }  # fmt: skip
 
 
@@ -47,8 +49,8 @@ class UsageReport:
 
     Attributes:
         models: usage by model.
-        days: usage by day (`YYYY-MM-DD`, local).
-        sessions: usage by session.
+        days: usage by day (`YYYY-MM-DD`, local); what tools paid for is in its cost.
+        sessions: usage by session, likewise.
         tools: by tool.
         runs: how many runs.
     """
@@ -77,6 +79,11 @@ class UsageReport:
                     use.failed += not result.ok
                     use.seconds.append(result.notes.duration_s)
                     use.result_tokens += result_tokens(result)
+                    cost: Any = result.notes.extra.get("cost_usd")
+                    if isinstance(cost, int | float) and cost > 0:
+                        use.cost_usd = (use.cost_usd or 0.0) + cost
+                        for table, key in ((self.days, day), (self.sessions, session)):
+                            table[key] = table.get(key, Usage()) + Usage(cost_usd=float(cost))
                 case _:
                     pass
 
