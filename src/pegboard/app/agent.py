@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from os.path import basename
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.answer import Answer, answer_of
@@ -61,6 +60,7 @@ class Agent:
         store: where named sessions are kept: a path, `sqlite:PATH`, or `memory`, which ends with this agent; None =
             the command line's history, so that `pegboard runs` lists them. Unnamed runs stay in memory.
         wait_s: seconds to wait for another process that works on the same session.
+        tools_from: where the tools were loaded from, and the SHA-256 of each file; recorded with each run.
         Further arguments are the Executor's.
     """
 
@@ -80,6 +80,7 @@ class Agent:
         defer_beyond: int = BEYOND,
         store: str | Path | None = None,
         wait_s: float = 10.0,
+        tools_from: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         self.instructions = given_text(instructions or "", "instructions=…")
@@ -101,6 +102,7 @@ class Agent:
         self._spent_s: dict[str, float] = {}
         self._store = store
         self._wait_s = wait_s
+        self._tools_from = dict(tools_from or {})
         self._backing: Backing | None = None
         self._opening = asyncio.Lock()
         self._known: dict[str, list[Event]] = {}
@@ -395,7 +397,7 @@ class Agent:
     ) -> RunFinished:
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.fold import fold, user_messages
-        from pegboard.runtime.loop import Loop, RunState
+        from pegboard.runtime.loop import Loop, RunState, own_code
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.telemetry import telemetry
 
@@ -450,7 +452,8 @@ class Agent:
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
-            code=() if session is None else _own_code(self.executor.toolkit),
+            code=() if session is None else own_code(self.executor.toolkit),
+            tools_from=self._tools_from,
         )
         listener = self._follow(state.session)
         for event in user_messages(before):
@@ -549,17 +552,3 @@ def _refuse_again(asked: Turn, events: Sequence[Event], run: str) -> None:
         elif isinstance(event, CallStarted) and current == run and event.decision == "deny":
             judged = [e for e in event.effects if e.at_least in ("ask", "deny")]
             asked.refuse(judged or event.effects, Refused(event.reason, by=event.approver))
-
-
-def _own_code(toolkit: Toolkit) -> tuple[str, ...]:
-    """The program's own functions among the tools: `FILE:FUNCTION`."""
-    code = [
-        (tool.function.__module__, getattr(tool.function, "__code__", None), tool.name) for tool in toolkit
-    ]
-    return tuple(
-        sorted(
-            f"{basename(source.co_filename)}:{source.co_qualname if hasattr(source, 'co_qualname') else name}"
-            for module, source, name in code
-            if source is not None and not module.startswith("pegboard.")
-        )
-    )

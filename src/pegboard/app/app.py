@@ -19,6 +19,7 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, check_implicit, current_folder
+from pegboard.config.tools import ToolSettings, python_place
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Recorder
@@ -84,6 +85,7 @@ class App:
         policy: Policy,
         config_file: Path | None = None,
         policy_file: Path | None = None,
+        tools_from: Sequence[str] = (),
     ) -> None:
         self.paths = paths
         self.config = config
@@ -93,6 +95,7 @@ class App:
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
         self._policy_file = policy_file
+        self._tools_from = tuple(tools_from)
         self._store: SqliteStore | None = None
         self._redactor: Redactor | None = None
         self._offered = ConfiguredTools(config, paths)
@@ -107,6 +110,7 @@ class App:
         policy: Path | None = None,
         config: Path | None = None,
         paths: Paths | None = None,
+        tools_from: Sequence[str] = (),
     ) -> App:
         """Open by the settings of this machine and folder.
 
@@ -114,6 +118,8 @@ class App:
             workspace: a folder that a person named; None = the current one, refused for `/`, the
                 home folder and the like when a tool needs it.
             mode, policy, config: from the command line; they win over the files.
+            tools_from: Python files and modules whose tools are offered too, as a person named them; a relative
+                file starts at the current folder.
 
         Raises:
             ConfigError: a file, key, mode, rule or folder is wrong.
@@ -125,11 +131,15 @@ class App:
             )
         folder = workspace.expanduser() if workspace else None
         settings = load_config(paths, folder or current_folder(), file=config)
+        if tools_from:
+            own = ToolSettings(python=tuple(python_place(t, current_folder()) for t in tools_from))
+            settings = replace(settings, tool_files=settings.tool_files + own)
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
         app = cls(
-            paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy
+            paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy,
+            tools_from=tools_from,
         )  # fmt: skip
         app.policy = replace(decided, grants=StoredGrants(lambda: app.store))
         return app
@@ -142,6 +152,7 @@ class App:
             policy=self._policy_file,
             config=self.config_file,
             paths=self.paths,
+            tools_from=self._tools_from,
         )
         app.on_warning = self.on_warning
         return app
@@ -166,6 +177,11 @@ class App:
     def toolkit(self) -> Toolkit:
         """The offered tools."""
         return self._offered.toolkit
+
+    @property
+    def tools_from(self) -> dict[str, str]:
+        """The Python files and modules that tools were loaded from, and the SHA-256 of each file."""
+        return self._offered.python_digests()
 
     @property
     def skills(self) -> Skills | None:
@@ -379,6 +395,7 @@ class App:
             output=output,
             executor=executor,
             store="memory",
+            tools_from=self.tools_from,
         )
 
     def _model(self, name: str | None) -> Any:

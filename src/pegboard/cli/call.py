@@ -11,7 +11,16 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    Yes,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import (
@@ -53,6 +62,7 @@ def call_command(
     check: Annotated[
         bool, typer.Option("--check", help="With exec: end with the command's own exit status.")
     ] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -62,7 +72,15 @@ def call_command(
 ) -> None:
     """Call one tool, e.g.: pegboard call read_file path=README.md"""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    options = Options(
+        workspace=workspace,
+        mode=mode,
+        policy=policy,
+        config=config,
+        yes=yes,
+        json=json,
+        tools_from=tools_from or (),
+    )
     exit_with(call(tool, values or [], args=args, preview=preview, check=check, options=options))
 
 

@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 
 from pegboard.cli.errors import NonEmptyGroup
-from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    Yes,
+    exit_with,
+)
 from pegboard.config.environment import environment
 
 mcp = typer.Typer(
@@ -44,6 +53,7 @@ def serve_command(
     skills: Annotated[
         list[Path] | None, typer.Option("--skills", help="Folder of skills to serve as prompts.")
     ] = None,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -54,7 +64,9 @@ def serve_command(
     from pegboard.cli.mcp_serve import ServeOptions, serve
     from pegboard.cli.options import Options
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)
+    options = Options(
+        workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, tools_from=tools_from or ()
+    )
     token = environment().get("PEGBOARD_TOKEN") or None
     how = ServeOptions(
         http=http, patterns=tools or [], trust_clients=trust_clients, token=token, clients=client or [],

@@ -21,6 +21,13 @@ Yes = Annotated[
 ]
 ModelName = Annotated[str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")]
 SessionKey = Annotated[str | None, typer.Option("--session", help="Continue this session, or create it.")]
+ToolsFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tools-from", metavar="FILE.py|MODULE",
+        help="Load tools from Python; :NAME picks one (repeatable).",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

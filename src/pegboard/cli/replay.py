@@ -9,7 +9,15 @@ from typing import Annotated
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
@@ -29,6 +37,7 @@ def replay_command(
     now: Annotated[
         bool, typer.Option("--now", help="Show what would differ with the current code, tools and rules.")
     ] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -37,7 +46,9 @@ def replay_command(
 ) -> None:
     """Replay a recorded run offline and report any difference."""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    options = Options(
+        workspace=workspace, mode=mode, policy=policy, config=config, json=json, tools_from=tools_from or ()
+    )
     exit_with(replay_run(run, live_model=live_model, against=against, options=options, now=now))
 
 

@@ -21,6 +21,7 @@ from pegboard.cli.option_types import (
     ModeOption,
     PolicyFile,
     SessionKey,
+    ToolsFrom,
     Workspace,
     Yes,
     exit_with,
@@ -57,6 +58,7 @@ def run_command(
         typer.Option("--output-schema", metavar="FILE", help="JSON Schema that the answer must fit."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer and errors only.")] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -66,7 +68,15 @@ def run_command(
 ) -> None:
     """Run an agent on a task: pegboard run "Summarise notes.txt" """
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    options = Options(
+        workspace=workspace,
+        mode=mode,
+        policy=policy,
+        config=config,
+        yes=yes,
+        json=json,
+        tools_from=tools_from or (),
+    )
     output = None if output_schema is None else read_schema(output_schema)
     exit_with(
         run(

@@ -17,6 +17,7 @@ from pegboard.cli.option_types import (
     ModelName,
     ModeOption,
     PolicyFile,
+    ToolsFrom,
     Workspace,
     Yes,
     exit_with,
@@ -46,6 +47,7 @@ def runs_command(
     run: Annotated[str | None, typer.Argument(metavar="[ID]", help="Run ID; for import, a file.")] = None,
     model: ModelName = None,
     pytest: Annotated[bool, typer.Option("--pytest", help="For export: write a pytest file.")] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -55,7 +57,15 @@ def runs_command(
 ) -> None:
     """List, show, resume, export or import runs."""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    options = Options(
+        workspace=workspace,
+        mode=mode,
+        policy=policy,
+        config=config,
+        yes=yes,
+        json=json,
+        tools_from=tools_from or (),
+    )
     exit_with(runs(action, run, model=model, pytest=pytest, options=options))
 
 

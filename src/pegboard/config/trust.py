@@ -19,6 +19,10 @@ class Trust:
         """Whether this very content at this very place is trusted; any change voids it."""
         return self._known.read().get(str(path.resolve())) == _sha256(path)
 
+    def sha256(self, path: Path) -> str:
+        """The digest under which a file is trusted, empty if it is not."""
+        return self._known.read().get(str(path.resolve()), "")
+
     def add(self, path: Path) -> str:
         """Trust the file as it is now; its SHA-256."""
         digest = _sha256(path)

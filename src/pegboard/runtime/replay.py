@@ -113,6 +113,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         unpaid=script.exhausted_reason,
         policy=detail.get("policy", {}),
         code=detail.get("code", ()),
+        tools_from=detail.get("tools_from", {}),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))

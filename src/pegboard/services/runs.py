@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pegboard.core.policy.approval import DenyAll
 from pegboard.core.policy.policy import MODES
 from pegboard.runtime.availability import Availability
 from pegboard.runtime.fold import IMPORTED, fold
+from pegboard.runtime.loop import own_code
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import replay, split
 from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
@@ -178,6 +180,10 @@ class Runs:
         async with self._history.open_session(row.stream, run=row.id) as session:
             events = session.events
             self._check_resumable(row, events)
+            before = _detail(events, row.id).get("tools_from", {})
+            for place, sha256 in self._runtime.tools_from.items():
+                if before.get(place, sha256) != sha256:
+                    interaction.notify(f"{place} has changed since this run started")
             answers = await self._approvals.answers(row.id)
             redact = self._runtime.redactor.redact
             approver = interaction.approver
@@ -214,10 +220,19 @@ class Runs:
                 f"it was imported from {detail[IMPORTED]}, so its calls do not run here; "
                 f"continue its conversation with: pegboard run --session {row.stream} TASK"
             )
-        if code := detail.get("code"):
+        missing = sorted(set(detail.get("code", ())) - set(own_code(self._runtime.toolkit)))
+        if missing and (
+            places := [p for p in detail.get("tools_from", {}) if p not in self._runtime.tools_from]
+        ):
+            named = " ".join(f"--tools-from {shlex.quote(place)}" for place in places)
             raise BuildError(
-                f"its tools are functions of a program ({', '.join(code)}); resume it there, with "
-                f'agent.resume("{row.id}")'
+                f"its tools {', '.join(missing)} are not loaded; "
+                f"resume it with: pegboard runs resume {row.id} {named}"
+            )
+        if missing:
+            raise BuildError(
+                f"its tools are functions of a program ({', '.join(missing)}); resume it there, with "
+                f'agent.resume("{row.id}"), or load them with --tools-from FILE.py:NAME'
             )
         where = detail.get("workspace")
         if where and where != str(self._runtime.workspace):

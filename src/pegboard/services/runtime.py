@@ -97,6 +97,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def tools_from(self) -> Mapping[str, str]:
+        """The Python files and modules that tools were loaded from, and the SHA-256 of each file."""
+        ...
+
+    @property
     def redactor(self) -> Redactor:
         """Takes the secrets of this machine out of what is kept and shown."""
         ...

@@ -13,6 +13,8 @@ from typing import Any, Final
 from pegboard.config.load import NAMES
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.config.paths import Paths, refused_workspace
+from pegboard.config.reading import read_unfilled
+from pegboard.config.tools import ToolSettings, is_python_place, python_place
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.models.servers import LocalServer
@@ -164,6 +166,16 @@ class TrustedFiles:
         """
         path = self._file(file)
         return path, Trust(self._paths).add(path)
+
+    async def tool_files(self, settings: Path) -> list[Path]:
+        """The Python files that a settings file loads tools from and that lie in the workspace: each needs to be
+        trusted too."""
+        if settings.name not in NAMES:
+            return []
+        named: Any = read_unfilled(settings).get("tools", [])
+        places = [python_place(one, settings.parent) for one in named if is_python_place(str(one))]
+        inside = ToolSettings(python=tuple(places)).python_inside(self._workspace)
+        return [file for one in inside if (file := self._workspace / one).is_file()]
 
     async def remove(self, file: Path | None = None) -> tuple[Path, bool]:
         """Trust a file no more; the file, and whether it was trusted.
