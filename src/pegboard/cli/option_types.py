@@ -28,6 +28,7 @@ ToolsFrom = Annotated[
         help="Load tools from Python; :NAME picks one (repeatable).",
     ),
 ]  # fmt: skip
+Everywhere = Annotated[bool, typer.Option("--all", help="Include other workspaces.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -27,7 +27,7 @@ from pegboard.store.runs import RunRow
 
 
 def replay_command(
-    run: Annotated[str, typer.Argument(metavar="ID")],
+    run: Annotated[str, typer.Argument(metavar="ID", help="Run ID, the start of one, or last.")],
     live_model: Annotated[
         str | None, typer.Option("--live-model", help="Ask this model; reuse the recorded tool results.")
     ] = None,
@@ -64,7 +64,7 @@ def replay_run(
 async def _replay(
     app: App, *, run: str, live_model: str | None, against: str | None, now: bool, options: Options
 ) -> int:
-    row = await app.runs.get(run)
+    row = await app.runs.get(run, single_calls=False)
     if against is not None:
         return await _compare(app, row, against, options)
     if live_model is not None:
