@@ -19,7 +19,12 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="Config file t
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Approve every request this time; deny rules still apply.")
 ]
-ModelName = Annotated[str | None, typer.Option("--model", "-m", help="openai:NAME, gguf:smollm2, local …")]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model", "-m", metavar="MODEL", help="gpt-5, claude-…, ollama:NAME, gguf:smollm2, local …"
+    ),
+]
 SessionKey = Annotated[str | None, typer.Option("--session", help="Continue this session, or create it.")]
 ToolsFrom = Annotated[
     list[str] | None,

@@ -109,7 +109,9 @@ async def _list(app: App, *, everywhere: bool, options: Options) -> int:
             print_json(_row(row))
     elif not rows:
         others = not everywhere and await app.runs.list(everywhere=True, limit=1)
-        print_line("no runs in this workspace; list all with: pegboard runs --all" if others else "no runs yet")
+        print_line(
+            "no runs in this workspace; list all with: pegboard runs --all" if others else "no runs yet"
+        )
     else:
         table(
             [
