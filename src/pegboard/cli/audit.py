@@ -20,12 +20,15 @@ from pegboard.services.audit import TriedDestination
 
 def audit_command(
     action: Annotated[str, typer.Argument(help="verify, anchor, export or destinations.")],
-    session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
+    session: Annotated[str | None, typer.Argument(metavar="SESSION", help="Only this session.")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="Signed export file to write or verify.")
     ] = None,
     anchor: Annotated[
-        Path | None, typer.Option("--anchor", help="What `audit anchor` printed earlier, to verify against.")
+        Path | None,
+        typer.Option(
+            "--anchor", metavar="FILE", help="What audit anchor printed earlier, to verify against."
+        ),
     ] = None,
     workspace: Workspace = None,
     json: Json = False,

@@ -20,6 +20,7 @@ from pegboard.cli.option_types import (
     Workspace,
     Yes,
     exit_with,
+    tool_names,
 )
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
@@ -51,10 +52,13 @@ OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
 
 
 def call_command(
-    tool: Annotated[str, typer.Argument(help="Name of the tool.")],
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.", autocompletion=tool_names)],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE", help="Its arguments; repeat a name to give a list."),
+    ] = None,
     args: Annotated[
-        str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
+        str | None, typer.Option("--args", metavar="JSON", help="Arguments as JSON; - reads standard input.")
     ] = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Show what the call would do without running it.")
@@ -70,7 +74,7 @@ def call_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Call one tool, e.g.: pegboard call read_file path=README.md"""
+    """Call one tool: pegboard call read_file path=README.md"""
 
     options = Options(
         workspace=workspace,

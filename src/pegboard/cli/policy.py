@@ -35,11 +35,15 @@ from pegboard.core.errors import BuildError, ConfigError
 
 def policy_command(
     action: Annotated[str, typer.Argument(help="explain, test, diff or lint.")],
-    subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
-    args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
+    subject: Annotated[
+        str | None, typer.Argument(metavar="TOOL|FILE", help="For explain a tool, for test and lint a file.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="For explain: the tool's arguments.")
+    ] = None,
+    args: Annotated[str | None, typer.Option("--args", metavar="JSON", help="Arguments as JSON.")] = None,
     since: Annotated[
-        str, typer.Option("--since", help="For diff: period to compare, e.g. 7d, 12h or 30m.")
+        str, typer.Option("--since", metavar="TIME", help="For diff: how far back, e.g. 7d, 12h or 30m.")
     ] = "7d",
     tools_from: ToolsFrom = None,
     workspace: Workspace = None,

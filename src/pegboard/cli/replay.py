@@ -29,7 +29,10 @@ from pegboard.store.runs import RunRow
 def replay_command(
     run: Annotated[str, typer.Argument(metavar="ID", help="Run ID, the start of one, or last.")],
     live_model: Annotated[
-        str | None, typer.Option("--live-model", help="Ask this model; reuse the recorded tool results.")
+        str | None,
+        typer.Option(
+            "--live-model", metavar="MODEL", help="Ask this model; reuse the recorded tool results."
+        ),
     ] = None,
     against: Annotated[
         str | None, typer.Option("--against", metavar="ID", help="Compare with another run.")

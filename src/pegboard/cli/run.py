@@ -45,13 +45,15 @@ EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
 
 def run_command(
     task: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="What to do; - reads it from standard input.")
+        str | None, typer.Argument(metavar="TASK", help="What to do; - reads it from standard input.")
     ] = None,
     model: ModelName = None,
-    on_ask: Annotated[str, typer.Option("--on-ask", help="If nobody can approve: deny or suspend.")] = "deny",
+    on_ask: Annotated[
+        str, typer.Option("--on-ask", metavar="HOW", help="If nobody can approve: deny or suspend.")
+    ] = "deny",
     session: SessionKey = None,
     turns: Annotated[
-        int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")
+        int | None, typer.Option("--turns", metavar="N", min=1, help="Maximum number of model turns.")
     ] = None,
     output_schema: Annotated[
         Path | None,

@@ -44,9 +44,11 @@ from pegboard.store.runs import RunRow
 
 
 def runs_command(
-    action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="list, show, resume, export or import.")
+    ] = "list",
     run: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Run ID or last; for import, a file.")
+        str | None, typer.Argument(metavar="ID", help="Run ID or last; for import, a file.")
     ] = None,
     everywhere: Everywhere = False,
     model: ModelName = None,

@@ -16,7 +16,9 @@ from pegboard.services.settings import TrustedFiles
 
 
 def trust_command(
-    file: Annotated[Path | None, typer.Argument(help="Default: the project's config file.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="File to trust (default: the project's config).")
+    ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the file.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List trusted files.")] = False,
     workspace: Workspace = None,

@@ -33,7 +33,7 @@ from pegboard.services.calls import error_fields
 
 def undo_command(
     target: Annotated[
-        str | None, typer.Argument(metavar="[RUN|CALL]", help="Run or call ID, or last for the last run.")
+        str | None, typer.Argument(metavar="ID", help="Run or call ID, or last for the last run.")
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="Undo the last call that changed files.")] = False,
     preview: Annotated[
