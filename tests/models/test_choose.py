@@ -96,7 +96,7 @@ def test_a_name_without_its_provider_means_the_obvious_one(text: str, reference:
     ("text", "key"),
     [("gpt-4o", "OPENAI_API_KEY"), ("claude-x", "ANTHROPIC_API_KEY"), ("gemini-x", "GEMINI_API_KEY")],
 )
-def test_a_missing_key_is_named(text: str, key: str) -> None:
+def test_a_missing_key_is_named_where_the_provider_was_not(text: str, key: str) -> None:
     with pytest.raises(ModelError) as caught:
         made(text)
 

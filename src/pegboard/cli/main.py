@@ -36,6 +36,8 @@ COMMANDS: Final = {
     "usage": Command("usage:usage_command", "Show tokens, cost and time by model, day, session and tool."),
     "approvals": Command("approvals:approvals_command", "List and answer pending approvals and questions."),
     "grants": Command("grants:grants_command", "List or revoke saved approvals."),
+    "init": Command("config:init_command", "Write a commented settings file to start from."),
+    "config": Command("config:config_command", "Show or change settings: pegboard config set model gpt-5"),
     "trust": Command("trust:trust_command", "Trust a project's config file until it changes."),
     "policy": Command("policy:policy_command", "Explain a decision; test, compare or lint rules."),
     "sandbox": Command(

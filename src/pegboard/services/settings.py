@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from pegboard.config.edit import read_key, set_key, settings_file, write_starter
 from pegboard.config.load import NAMES
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.config.paths import Paths, refused_workspace
@@ -194,6 +195,61 @@ class TrustedFiles:
         if not path.is_file():
             raise ConfigError(f"{path} is not a file")
         return path
+
+
+class SettingsFiles:
+    """The user's settings file and the project's, as they are written; usable where they cannot be read.
+
+    Args:
+        paths: where the user's lies.
+        workspace: where the project's lies.
+    """
+
+    def __init__(self, paths: Paths, workspace: Path) -> None:
+        self._paths = paths
+        self._workspace = workspace
+
+    async def paths(self) -> tuple[Path, Path | None]:
+        """The user's file, there or not, and the project's, None without one."""
+        project = settings_file(self._workspace)
+        return settings_file(self._paths.config), project if project.exists() else None
+
+    async def start(self, *, user: bool) -> Path:
+        """Write a file of comments for a person to edit, the user's or the project's; where it is.
+
+        Raises:
+            BuildError: there is one already.
+        """
+        return write_starter(self._paths.config if user else self._workspace)
+
+    async def get(self, key: str | None = None) -> dict[str, tuple[Any, Path]]:
+        """Keys with their values and the file that says so; a trusted project's file wins.
+
+        Args:
+            key: such as `model` or `limits.turns`; None = all keys of the first level.
+
+        Raises:
+            ConfigError: a file cannot be read, or there is no such key.
+        """
+        user, project = await self.paths()
+        counted = [user, *([project] if project is not None and Trust(self._paths).trusts(project) else [])]
+        names = [key] if key is not None else [k for p in counted if p.is_file() for k in read_unfilled(p)]
+        found: dict[str, tuple[Any, Path]] = {}
+        for path in counted:
+            for name in names:
+                if (value := read_key(path, name)) is not None:
+                    found[name] = (value, path)
+        return found
+
+    async def set(self, key: str, text: str, *, project: bool = False) -> tuple[Path, Any]:
+        """Set a key in the user's file or the project's; the file, and the value as it was read.
+
+        Raises:
+            BuildError: the file is not TOML.
+            ConfigError: no such key, or the value does not fit it.
+        """
+        path = settings_file(self._workspace if project else self._paths.config)
+        return path, set_key(path, key, text, self._paths)
 
 
 def _has(module: str) -> bool:
