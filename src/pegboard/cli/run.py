@@ -169,6 +169,8 @@ def print_warnings(app: App, talk: Conversation) -> None:
     """What a person should know before a run: settings that were ignored, and that no sandbox works here."""
     for line in app.config.ignored:
         print_note(f"note: {line}")
+    if talk.instructions_files:
+        print_note(escape_controls(f"project instructions: {', '.join(talk.instructions_files)}"))
     if talk.executor.wiring.banner:
         print_note(f"note: {talk.executor.wiring.banner}")
 

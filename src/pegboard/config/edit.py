@@ -111,7 +111,7 @@ def set_key(path: Path, key: str, text: str, paths: Paths) -> Any:
     for part in parts[:-1]:
         if part not in place:
             place[part] = tomlkit.table()
-        place = cast("Any", place[part])
+        place = place[part]
         if not hasattr(place, "items"):
             raise ConfigError(f"{path}: {part} is not a table, so {key} cannot be set in it")
     place[parts[-1]] = value

@@ -59,6 +59,7 @@ class Config:
         model: which model is used, as `--model` takes it; None where no file says.
         rules: the user's, then the project's where it is trusted (else only its deny and ask rules).
         instructions: added to the system prompt.
+        instructions_files: names of the project's files that are read into it, of each folder the first that is there.
         tools: names of built-in tools to offer; None = the default set. Files and modules are in tool_files.
         allowed_dirs, read_only_dirs: folders beside the workspace.
         sandbox: backend to use: auto, bubblewrap, docker, podman, none.
@@ -87,6 +88,7 @@ class Config:
     model: str | None = None
     rules: tuple[Rule, ...] = ()
     instructions: str = ""
+    instructions_files: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
     tools: tuple[str, ...] | None = None
     allowed_dirs: tuple[str, ...] = ()
     read_only_dirs: tuple[str, ...] = ()
@@ -252,7 +254,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
                 if chosen := tuple(one for one in named if not is_python_place(one)):
                     changes[key] = chosen
-            case "fallback_models":
+            case "fallback_models" | "instructions_files":
                 changes[key] = tuple(typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(table_of(value, path, key, _LIMITS), path)

@@ -217,6 +217,7 @@ class Runs:
             mode = mode or self._stricter_mode(events, row.id)
             async with self._runtime.executor(interaction, session=row.stream, mode=mode) as executor:
                 agent = self._runtime.agent(executor, model=model or row.model)
+                agent.instructions = (await self._runtime.instructions(executor, session=row.stream)).text
                 opened = agent.model()
                 if hasattr(opened, "skip"):
                     opened.skip(fold(events).turns)  # A script has no memory of the turns that it gave.
@@ -356,6 +357,7 @@ class Runs:
         async with self._runtime.executor(interaction) as executor:
             agent = self._runtime.agent(executor, model=model)
             opened = agent.model()
+            agent.instructions = (await self._runtime.instructions(executor, session=row.stream)).text
             interaction.notify(f"{model_line(opened)}; tool results come from the recorded run")
             try:
                 again = await replay_live(

@@ -44,6 +44,14 @@ class Interaction:
     accept_server: Callable[[LocalServer], Awaitable[bool]] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instructions:
+    """What an agent is told before a run, and the project's files that it was read from."""
+
+    text: str
+    files: tuple[str, ...] = ()
+
+
 NOBODY = Interaction()
 """Nobody answers, and warnings are logged."""
 
@@ -133,6 +141,10 @@ class Runtime(Protocol):
             NoModel: no model was named and none was found.
             ModelError: the model cannot be used.
         """
+        ...
+
+    async def instructions(self, executor: Any, *, session: str) -> Instructions:
+        """What an agent of this runtime is told before a run of a session, as it is now."""
         ...
 
     def at(self, workspace: Path, *, mode: str | None = None) -> AbstractContextManager[Runtime]:

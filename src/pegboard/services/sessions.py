@@ -37,6 +37,7 @@ class Conversation:
         session: its key.
         executor: carries out the model's calls.
         agent: the model with its tools.
+        instructions_files: the project's files that the model is told.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Conversation:
         session: str,
     ) -> None:
         self.session = session
+        self.instructions_files: tuple[str, ...] = ()
         self.executor = executor
         self.agent = agent
         self._runtime = runtime
@@ -63,6 +65,8 @@ class Conversation:
 
     async def send(self, text: str) -> AsyncGenerator[Event]:
         """Run on a message; its events as they happen. Leaving the loop cancels the run."""
+        told = await self._runtime.instructions(self.executor, session=self.session)
+        self.agent.instructions = told.text
         async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
             async for event in events:
                 yield event
@@ -163,6 +167,8 @@ class Sessions:
                 self._runtime, executor, session, opened.events, model, turns, interaction, output
             )  # fmt: skip
             talk = Conversation(self._runtime, self._history, executor, opened.log, agent, session=session)
+            told = await self._runtime.instructions(executor, session=session)
+            talk.instructions_files = told.files
             try:
                 yield talk
             finally:
