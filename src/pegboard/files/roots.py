@@ -192,11 +192,7 @@ def from_os_error(error: OSError, path: str, *, noun: str = "File") -> ToolError
 
 def outside_workspace(path: str) -> OutsideWorkspace:
     """The refusal of a path that leaves every allowed folder."""
-    return OutsideWorkspace(
-        f"{shown(path)} is outside the workspace.",
-        hint="Use a path inside the workspace, or ask the user to allow that folder.",
-        details={"path": shown(path)},
-    )
+    return OutsideWorkspace.of(shown(path))
 
 
 def is_folder(path: str) -> Unsupported:
