@@ -130,6 +130,7 @@ class Executor:
         self._hooks = check_callables(hooks, "hooks=…", "functions of a turn's calls and the context")
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
+        self.wiring.executor = self
 
     async def refresh_tools(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.
@@ -309,6 +310,21 @@ class Executor:
         """An executor of turns whose events go to `recorder`; see Pipeline.with_recorder."""
         pipeline = self.pipeline.with_recorder(recorder, approver=approver, middleware=middleware)
         return TurnExecutor(pipeline, hooks=self._hooks)
+
+    def narrowed(self, toolkit: Toolkit, *, wiring: Wiring, session: str, agent: str, depth: int) -> Executor:
+        """An executor of fewer tools over the same workspace, policy and people, for a subagent."""
+        parts = self.pipeline.parts
+        executor = Executor(
+            toolkit,
+            wiring=wiring,
+            session=session,
+            agent=agent,
+            approver=parts.approver,
+            timeout_s=parts.timeout_s,
+        )
+        executor.context = replace(executor.context, depth=depth)
+        executor.on_warning = self.on_warning
+        return executor
 
     async def aclose(self) -> None:
         """End what was started: background commands, threads."""

@@ -114,6 +114,9 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         policy=detail.get("policy", {}),
         code=detail.get("code", ()),
         tools_from=detail.get("tools_from", {}),
+        task_by=started.detail.get("by", "user"),
+        task_labels=tuple(started.detail.get("labels", ())),
+        task_source=started.detail.get("source", ""),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pegboard.core.secrets.redact import Redactor
     from pegboard.core.toolkit import Toolkit
     from pegboard.models.servers import LocalServer
+    from pegboard.runtime.subagents import SubagentRuns
     from pegboard.shell.sandbox.selection import SelectedBackend
 
 
@@ -145,6 +146,18 @@ class Runtime(Protocol):
 
     async def instructions(self, executor: Any, *, session: str) -> Instructions:
         """What an agent of this runtime is told before a run of a session, as it is now."""
+        ...
+
+    def subagents(self, executor: Any, *, model: str | None) -> SubagentRuns:
+        """The subagents of kept sessions, over an executor of this runtime.
+
+        Args:
+            executor: whose tools they get.
+            model: answers where their spec names none.
+
+        Raises:
+            ModelError: the model cannot be used.
+        """
         ...
 
     def at(self, workspace: Path, *, mode: str | None = None) -> AbstractContextManager[Runtime]:

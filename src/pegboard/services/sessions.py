@@ -8,6 +8,7 @@ from typing import Any
 
 from pegboard.config.models import AcceptedServers
 from pegboard.core.events import ContextCompacted, Event
+from pegboard.ports.messages import InboundMessage
 from pegboard.ports.model import Model
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.fold import fold
@@ -68,6 +69,13 @@ class Conversation:
         told = await self._runtime.instructions(self.executor, session=self.session)
         self.agent.instructions = told.text
         async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
+            async for event in events:
+                yield event
+        await self._log.flush()
+
+    async def answer(self, message: InboundMessage) -> AsyncGenerator[Event]:
+        """Run on a message of the session's inbox; its events as they happen."""
+        async with aclosing(self.agent.stream_message(message, recorder=self._log)) as events:
             async for event in events:
                 yield event
         await self._log.flush()

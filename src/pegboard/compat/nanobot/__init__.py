@@ -9,6 +9,7 @@ from __future__ import annotations
 from pegboard.compat.nanobot import context
 from pegboard.compat.nanobot.builtin import (
     AskUserTool,
+    CronTool,
     EditFileTool,
     ExecTool,
     GlobTool,
@@ -16,6 +17,7 @@ from pegboard.compat.nanobot.builtin import (
     MCPManager,
     ReadFileTool,
     SandboxedExecTool,
+    ScheduleTaskTool,
     WebFetchTool,
     WebSearchTool,
     WriteFileTool,
@@ -25,6 +27,7 @@ from pegboard.compat.nanobot.context import ContextAware, current_origin, set_co
 from pegboard.compat.nanobot.mcp import MCPToolWrapper
 from pegboard.compat.nanobot.registry import ToolCallRequest, ToolRegistry, tool_registry
 from pegboard.compat.nanobot.safety import AgentHook, SafetyHook
+from pegboard.compat.nanobot.subagents import SpawnTool, SubagentManager
 from pegboard.compat.nanobot.tools import BaseTool, Tool
 from pegboard.core.errors import ToolExecutionDenied, ToolNotFoundError
 from pegboard.core.result import HINT as _HINT
@@ -35,6 +38,7 @@ __all__ = [
     "AskUserTool",
     "BaseTool",
     "ContextAware",
+    "CronTool",
     "EditFileTool",
     "ExecTool",
     "GlobTool",
@@ -44,6 +48,9 @@ __all__ = [
     "ReadFileTool",
     "SafetyHook",
     "SandboxedExecTool",
+    "ScheduleTaskTool",
+    "SpawnTool",
+    "SubagentManager",
     "Tool",
     "ToolCallRequest",
     "ToolExecutionDenied",

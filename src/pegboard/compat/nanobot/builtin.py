@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from pegboard.compat.builtin import BuiltinTool, builtin_tool, restricted, searching
+from pegboard.compat.builtin import BuiltinTool, bound, builtin_tool, restricted, searching
+from pegboard.compat.nanobot.context import ContextAware
 from pegboard.compat.nanobot.registry import ToolRegistry
 from pegboard.compat.rules import compile_rules
+from pegboard.core.content import Text
+from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import ToolError
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import Tool
 from pegboard.core.toolkit import import_object
+from pegboard.ports.schedules import Schedules
 
 
-class _Nanobot(BuiltinTool):
+class Nanobot(BuiltinTool):
+    """A tool of ours as the two Nanobots show it."""
+
     profile = "nanobot"
 
 
-class _FileTool(_Nanobot):
+class _FileTool(Nanobot):
     """Works in `allowed_dir`, where one is set, else in `workspace`."""
 
     def __init__(
@@ -57,13 +66,13 @@ class GlobTool(_FileTool):
     tool = "glob"
 
 
-class AskUserTool(_Nanobot):
+class AskUserTool(Nanobot):
     """`ask_user`."""
 
     tool = "ask_user"
 
 
-class ExecTool(_Nanobot):
+class ExecTool(Nanobot):
     """`exec`; what `deny_patterns` name and `allow_patterns` leave out is refused in every registry.
 
     Args:
@@ -100,7 +109,7 @@ class SandboxedExecTool(ExecTool):
         super().__init__(timeout, working_dir, restrict_to_workspace=True, **options)
 
 
-class WebSearchTool(_Nanobot):
+class WebSearchTool(Nanobot):
     """`web_search` with Brave.
 
     Args:
@@ -114,7 +123,7 @@ class WebSearchTool(_Nanobot):
         super().__init__(made=searching("brave", api_key), defaults={"count": max_results}, **options)
 
 
-class WebFetchTool(_Nanobot):
+class WebFetchTool(Nanobot):
     """`web_fetch`.
 
     Args:
@@ -125,6 +134,72 @@ class WebFetchTool(_Nanobot):
 
     def __init__(self, max_chars: int = 50_000, **options: Any) -> None:
         super().__init__(defaults={"max_chars": max_chars}, **options)
+
+
+class CronTool(ContextAware, Nanobot):
+    """`cron` of 000; `set_context` says where the answers of jobs go that this task adds.
+
+    Args:
+        cron_service: an object with our Schedules port, in place of this machine's jobs.
+    """
+
+    tool = "cron"
+
+    def __init__(self, cron_service: Any = None, **options: Any) -> None:
+        super().__init__(made=None if cron_service is None else _keeping(cron_service), **options)
+
+
+def _keeping(schedules: Any) -> Tool:
+    """`cron` over a Schedules port of one's own, in every executor."""
+    ours = builtin_tool("cron")
+    planned = cast("Callable[[Any, Any], Awaitable[Plan]]", ours.plan)
+
+    async def plan(call: Any, context: Any) -> Plan:
+        return await planned(call, replace(context, ports={Schedules: schedules}))
+
+    return bound(ours, schedules=schedules).copy(plan=plan)
+
+
+class ScheduleTaskTool(Nanobot):
+    """`schedule_task`, 001's CronTool.
+
+    Args:
+        cron_service: an object whose `add(task=…, schedule=…, channel=…)`, async or not, keeps the job; None = it is one
+            of this machine's jobs.
+        timezone: the zone that `parse_schedule` reads times in.
+    """
+
+    tool = "schedule_task"
+
+    def __init__(self, cron_service: Any = None, *, timezone: str = "UTC", **options: Any) -> None:
+        self._timezone = timezone
+        super().__init__(made=None if cron_service is None else self._with(cron_service), **options)
+
+    def parse_schedule(self, schedule: str) -> str:
+        """A schedule as a cron expression where it is one; an interval as `every 10m`, a time in ISO 8601.
+
+        Raises:
+            InvalidArguments: it cannot be read.
+        """
+        return str(import_object("pegboard.runtime.schedule:canonical_text")(schedule, self._timezone))
+
+    def _with(self, service: Any) -> Tool:
+        async def run(task: str, schedule: str, channel: str = "") -> ToolResult:
+            text = self.parse_schedule(schedule)
+            kept = service.add(task=task, schedule=text, channel=channel)
+            if hasattr(kept, "__await__"):
+                await kept
+            return ToolResult(
+                content=(Text(text),), data={"created": True, "job": {"message": task, "schedule": text}}
+            )
+
+        async def plan(call: Any, context: Any) -> Plan:
+            given = call.arguments
+            self.parse_schedule(given["schedule"])
+            return Plan((Effect("schedule", f"add:{given['schedule']} {given['task']}"),))
+
+        ours = builtin_tool("schedule_task")
+        return bound(ours, schedules=service).copy(function=run, plan=plan)
 
 
 class MCPManager:
