@@ -33,7 +33,9 @@ class CommandPage(TyperCommand):
 
 
 def _label(param: Any) -> str:
-    return param.metavar or param.name.upper()
+    label = param.metavar or param.name.upper()
+    # Whether it may be left out is told by the signature.
+    return label[1:-1] if label.startswith("[") and label.endswith("]") else label
 
 
 def _usage(argument: Any) -> str:
