@@ -61,8 +61,8 @@ def test_every_form_is_read(text: str, reference: ModelReference) -> None:
         ("local:x", "takes no name"),
         ("openai:@http://h/v1", "names no model before the @"),
         ("openai:m@http://user:pw@h/v1", "must not hold a key"),
-        ("openai:m@http://", "is no"),
-        ("openai:m@http://h:99999/v1", "is no URL"),
+        ("openai:m@http://", "is not an http"),
+        ("openai:m@http://h:99999/v1", "is not a URL"),
     ],
 )
 def test_anything_else_is_an_error_that_says_what_is_wrong(text: str, said: str) -> None:

@@ -176,7 +176,7 @@ def test_a_quote_behind_the_end_mark_is_no_part_of_the_patch() -> None:
         ("*** Begin Patch\n*** Update File: f\n@@\n-a\n+b", "End Patch' is missing"),
         (envelope("*** Add File:"), "names no file"),
         (envelope("*** Update File: f", "*** Move to: ", "@@", "+b"), "names no file"),
-        (envelope("*** Frobnicate File: f"), "line 2: .* is no file header"),
+        (envelope("*** Frobnicate File: f"), "line 2: .* is not a file header"),
         (envelope("*** Update File: f"), "has no hunk"),
         (envelope("*** Update File: f", "@@", " a"), "changes nothing"),
         (envelope("*** Update File: f", "@@", "a"), "begins with none of"),

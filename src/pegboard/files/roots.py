@@ -44,7 +44,7 @@ def path_text(path: object) -> str:
     except TypeError:
         found = None
     if not isinstance(found, str):
-        raise InvalidArguments(f"{format_value(path)} is no path.", hint="Send the path as text.")
+        raise InvalidArguments(f"{format_value(path)} is not a path.", hint="Send the path as text.")
     return found
 
 

@@ -315,9 +315,9 @@ def _checked_url(url: str, where: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{where!r}: {url!r} is no URL: {error}") from error
+        raise ConfigError(f"{where!r}: {url!r} is not a URL: {error}") from error
     if not host or parts.scheme.lower() not in ("http", "https"):
-        raise ConfigError(f"{where!r}: {url!r} is no http or https URL")
+        raise ConfigError(f"{where!r}: {url!r} is not an http or https URL")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{where!r}: a URL must not hold a key or password; set {OTHER_KEY}")
     return url.rstrip("/")
