@@ -527,7 +527,7 @@ def test_text_behind_the_numbers_is_decoration() -> None:
         ("diff --git a/f b/f\nindex 1..2\n", BadPatch, "has no hunk"),
         ("@@ -1 +1 @@\n-a\n+b\n--- a/f\n", BadPatch, "before any file name"),
         ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n a\n", BadPatch, "changes nothing"),
-        ("--- a/f\n+++ b/f\n@@@ -1 +1 @@@\n a\n", BadPatch, "no hunk header"),
+        ("--- a/f\n+++ b/f\n@@@ -1 +1 @@@\n a\n", BadPatch, "not a hunk header"),
         ("--- /dev/null\n+++ /dev/null\n@@ -0,0 +1 @@\n+a\n", BadPatch, "no file is named"),
         ("diff --git x y z\n@@ -1 +1 @@\n-a\n+b\n", BadPatch, "no file is named"),
         ("--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n", Conflict, "content differs"),
