@@ -66,15 +66,20 @@ class Conversation:
 
     async def send(self, text: str) -> AsyncGenerator[Event]:
         """Run on a message; its events as they happen. Leaving the loop cancels the run."""
-        told = await self._runtime.instructions(self.executor, session=self.session)
-        self.agent.instructions = told.text
+        await self.instruct()
         async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
             async for event in events:
                 yield event
         await self._log.flush()
 
+    async def instruct(self) -> None:
+        """Tell the agent where it works as it is now: the day, branch and mode may have changed."""
+        told = await self._runtime.instructions(self.executor, session=self.session)
+        self.agent.instructions, self.instructions_files = told.text, told.files
+
     async def answer(self, message: InboundMessage) -> AsyncGenerator[Event]:
         """Run on a message of the session's inbox; its events as they happen."""
+        await self.instruct()
         async with aclosing(self.agent.stream_message(message, recorder=self._log)) as events:
             async for event in events:
                 yield event
@@ -175,8 +180,7 @@ class Sessions:
                 self._runtime, executor, session, opened.events, model, turns, interaction, output
             )  # fmt: skip
             talk = Conversation(self._runtime, self._history, executor, opened.log, agent, session=session)
-            told = await self._runtime.instructions(executor, session=session)
-            talk.instructions_files = told.files
+            await talk.instruct()
             try:
                 yield talk
             finally:

@@ -9,6 +9,7 @@ from pegboard.files.undo import ById, Last, UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.services.history import LAST
 from pegboard.services.runtime import Runtime
+from pegboard.shell.sandbox.git import repository_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +44,11 @@ class Undo:
             ToolError: the journal has no such call or run.
         """
         runtime = self._runtime
+        repository = repository_of(runtime.workspace)
         files = Workspace(
             runtime.workspace, journal=self._journal(), full_access=runtime.policy.mode == "full",
             home=runtime.paths.home, allowed_dirs=runtime.config.allowed_dirs,
+            restored_dirs=() if repository is None else (repository.common,),
         )  # fmt: skip
         try:
             if target == LAST:
