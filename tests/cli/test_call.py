@@ -312,7 +312,6 @@ def test_a_refused_call_is_listed_as_denied_and_a_failed_one_as_failed(
     assert "denied" in pegboard("runs", "show", rows[0]["run"]).out
 
 
-@owes("f-091")
 @pytest.mark.parametrize(
     "words",
     [

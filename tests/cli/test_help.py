@@ -16,7 +16,6 @@ from typer.main import get_command
 
 from pegboard.cli.main import COMMANDS, app
 from tests.cli.conftest import Run, argv, environment
-from tests.ledger import owes
 
 
 def pages() -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -27,7 +26,6 @@ def pages() -> Iterator[tuple[tuple[str, ...], Any]]:
             yield (name, inner), one
 
 
-@owes("f-096")
 @pytest.mark.parametrize(("words", "command"), [pytest.param(w, c, id=" ".join(w)) for w, c in pages()])
 def test_a_help_page_has_a_line_for_each_argument_and_no_type_names(
     pegboard: Run, words: tuple[str, ...], command: Any
@@ -39,7 +37,6 @@ def test_a_help_page_has_a_line_for_each_argument_and_no_type_names(
     assert [line for line in page.splitlines() if len(line) > 80] == []
 
 
-@owes("f-096")
 def test_no_summary_is_cut_at_80_columns(pegboard: Run) -> None:
     root, mcp = pegboard("--help").out, pegboard("mcp", "--help").out
 

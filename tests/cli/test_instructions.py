@@ -13,7 +13,6 @@ import pytest
 from pegboard.app.app import App
 from pegboard.core.policy.taint import UNTRUSTED
 from tests.cli.conftest import Run
-from tests.ledger import owes
 
 
 @pytest.fixture
@@ -39,7 +38,6 @@ async def told(workspace: Path, model: str, **options: Any) -> str:
             return talk.model.requests[-1].instructions  # type: ignore[attr-defined]
 
 
-@owes("f-084")
 async def test_the_model_is_told_where_it_is(workspace: Path, repository: Path, model: str) -> None:
     text = await told(workspace, model)
 
@@ -51,7 +49,6 @@ async def test_the_model_is_told_where_it_is(workspace: Path, repository: Path, 
     assert "Mode: read-only (only reading" in await told(workspace, model, mode="read-only")
 
 
-@owes("f-084")
 async def test_the_branch_of_a_worktree_and_a_commit_are_told(
     workspace: Path, repository: Path, model: str
 ) -> None:
@@ -71,7 +68,6 @@ async def test_the_branch_of_a_worktree_and_a_commit_are_told(
     assert f"branch {commit[:7]}" in await told(workspace, model)
 
 
-@owes("f-083")
 async def test_a_projects_instructions_come_from_the_root_down_to_the_workspace(
     workspace: Path, repository: Path, model: str
 ) -> None:
@@ -88,7 +84,6 @@ async def test_a_projects_instructions_come_from_the_root_down_to_the_workspace(
     assert "above the repository" not in text and "never read here" not in text
 
 
-@owes("f-083")
 async def test_what_may_not_be_read_is_not_told(workspace: Path, repository: Path, model: str) -> None:
     secret = repository / "secret.env"
     secret.write_text("TOKEN=abc", encoding="utf-8")
@@ -124,7 +119,6 @@ async def test_a_file_that_was_written_from_untrusted_content_marks_the_session(
     assert (before, after) == (frozenset(), {UNTRUSTED})
 
 
-@owes("f-083")
 def test_one_line_says_what_was_read_and_the_settings_turn_it_off(
     pegboard: Run, home: Path, workspace: Path, model: str
 ) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.ledger import owes
 
 OWN = '''
 import sys
@@ -44,7 +43,6 @@ def scripted(folder: Path, *turns: object) -> str:
     return f"scripted:{path}"
 
 
-@owes("f-048")
 def test_tools_of_a_file_are_listed_called_explained_and_used_by_a_run(
     pegboard: Run, own: Path, tmp_path: Path
 ) -> None:
@@ -67,7 +65,6 @@ def test_tools_of_a_file_are_listed_called_explained_and_used_by_a_run(
     assert "sunny in Oslo" in json.dumps(results)
 
 
-@owes("f-048")
 def test_a_policy_decides_about_own_tools_by_their_effects(pegboard: Run, own: Path) -> None:
     refused = pegboard("call", "--tools-from", "my_tools.py", "send_note", "to=ann@example.com")
     explained = pegboard(
@@ -103,7 +100,6 @@ def test_a_place_without_tools_is_refused_by_name(
     assert message in done.err
 
 
-@owes("f-048")
 def test_the_settings_of_an_untrusted_project_load_no_code_and_a_change_revokes_trust(
     pegboard: Run, workspace: Path, own: Path
 ) -> None:
@@ -171,7 +167,6 @@ def test_a_tool_may_not_change_the_file_that_it_is_loaded_from(pegboard: Run, ow
     assert own.read_text(encoding="utf-8") == OWN
 
 
-@owes("f-048")
 def test_a_run_with_own_tools_is_resumed_with_them_and_says_what_is_missing(
     pegboard: Run, own: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, argv, environment
-from tests.ledger import owes
 
 
 @pytest.fixture
@@ -36,7 +35,6 @@ def tasks(done: str) -> list[str]:
     return [json.loads(line)["task"] for line in done.splitlines()]
 
 
-@owes("f-051")
 def test_runs_and_usage_are_of_this_workspace_and_of_all_with_their_workspace(
     pegboard: Run, model: str, workspace: Path, other: Path
 ) -> None:
@@ -65,7 +63,6 @@ def test_a_workspace_without_runs_says_how_to_see_the_others(pegboard: Run, mode
     assert pegboard("runs", "show", "last", "--workspace", str(other)).status == 2
 
 
-@owes("f-051")
 def test_last_is_the_newest_run_wherever_an_id_is_taken(
     pegboard: Run, model: str, workspace: Path, other: Path
 ) -> None:
@@ -81,7 +78,6 @@ def test_last_is_the_newest_run_wherever_an_id_is_taken(
     assert (other / "b.txt").exists()
 
 
-@owes("f-052")
 def test_a_single_call_is_not_replayed_resumed_or_compared_and_that_is_said(
     pegboard: Run, model: str
 ) -> None:
