@@ -98,7 +98,7 @@ def test_own_deny_patterns_replace_the_defaults_and_an_empty_list_denies_nothing
     assert decide(own, "CURL x") == "deny"
     assert decide(own, "rm -rf build") == "allow"
     assert decide(compile_rules("nanobot", {"deny_patterns": []}), "rm -rf build") == "allow"
-    with raises(ConfigError, match="no regular expression"):
+    with raises(ConfigError, match="not a regular expression"):
         compile_rules("nanobot", {"deny_patterns": ["("]})
 
 

@@ -158,7 +158,11 @@ def choose_backend(
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),
-        protected=tuple(dict.fromkeys((*MASKED, *inside, *filter(None, [taken]), *own))),
+        protected=tuple(
+            dict.fromkeys(
+                (*MASKED, *inside, *filter(None, [taken]), *own, *config.tool_files.python_inside(root))
+            )
+        ),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
         read_only=tuple(read_only),
         search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Usage, UserMessage
+
+IMPORTED: Final = "imported"
+"""Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

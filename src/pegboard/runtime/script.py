@@ -12,6 +12,7 @@ from pegboard.core.codec import event_to_dict
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
+    IMPORTED,
     TRANSIENT,
     CallFinished,
     CallStarted,
@@ -26,7 +27,6 @@ from pegboard.core.events import (
 )
 from pegboard.core.secrets.clip import clip
 from pegboard.runtime.budget import WALL
-from pegboard.runtime.fold import IMPORTED
 from pegboard.runtime.loop import MISFIT_NOTE
 from pegboard.runtime.replanning import Replanner, results_in
 

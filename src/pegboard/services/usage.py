@@ -52,6 +52,7 @@ class UsageReport:
         days: usage by day (`YYYY-MM-DD`, local); what tools paid for is in its cost.
         sessions: usage by session, likewise.
         tools: by tool.
+        workspaces: usage by workspace.
         runs: how many runs.
     """
 
@@ -59,9 +60,10 @@ class UsageReport:
     days: dict[str, Usage] = field(default_factory=dict[str, Usage])
     sessions: dict[str, Usage] = field(default_factory=dict[str, Usage])
     tools: dict[str, ToolUse] = field(default_factory=dict[str, ToolUse])
+    workspaces: dict[str, Usage] = field(default_factory=dict[str, Usage])
     runs: int = 0
 
-    def add(self, events: Iterable[Event], *, day: str, session: str) -> None:
+    def add(self, events: Iterable[Event], *, day: str, session: str, workspace: str = "") -> None:
         """Count the events of one run."""
         asked = ""
         for event in events:
@@ -71,7 +73,10 @@ class UsageReport:
                     asked = event.model
                 case ModelReplied(message):
                     name = message.model or asked
-                    for table, key in ((self.models, name), (self.days, day), (self.sessions, session)):
+                    for table, key in (
+                        (self.models, name), (self.days, day), (self.sessions, session),
+                        (self.workspaces, workspace or "-"),
+                    ):  # fmt: skip
                         table[key] = table.get(key, Usage()) + message.usage
                 case CallFinished(result):
                     use = self.tools.setdefault(result.tool, ToolUse())
@@ -93,7 +98,7 @@ class UsageReport:
             "runs": self.runs,
             **{
                 name: {key: usage.to_dict() for key, usage in getattr(self, name).items()}
-                for name in ("models", "days", "sessions")
+                for name in ("models", "days", "sessions", "workspaces")
             },
             "tools": {name: use.to_dict() for name, use in sorted(self.tools.items())},
         }
@@ -115,17 +120,18 @@ class UsageReports:
         self._toolkit = toolkit
         self._now = now
 
-    async def report(self, since_s: float) -> UsageReport:
-        """What the runs took that began in the last `since_s` seconds."""
+    async def report(self, since_s: float, *, workspace: str | None = None) -> UsageReport:
+        """What the runs took that began in the last `since_s` seconds; those of one workspace, or None = of all."""
         report = UsageReport()
         oldest = self._now() - since_s
-        for row in await self._history.runs():
+        for row in await self._history.runs(workspace=workspace):
             if row.started >= oldest:
                 day = time.strftime("%Y-%m-%d", time.localtime(row.started))
                 report.add(
                     await self._history.events(row.stream, run=row.id, types=_TYPES),
                     day=day,
                     session=row.stream,
+                    workspace=row.workspace,
                 )
         for name, tokens in toolkit_tokens(self._toolkit()).items():
             report.tools.setdefault(name, ToolUse()).schema_tokens = tokens

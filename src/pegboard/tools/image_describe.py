@@ -27,7 +27,7 @@ async def effects_of_describing(given: Mapping[str, Any], context: Context) -> l
     image: str = given["image"]
     if _is_url(image):
         return [Effect("connect", host_of(image))]
-    return [Effect("read", (await context.port(Files).resolve(image)).target)]
+    return [Effect("read", (await context.port(Files).resolve(image)).reachable())]
 
 
 async def plan_describe(call: ValidCall, context: Context) -> Plan:

@@ -31,8 +31,8 @@ async def effects_of_generating(given: Mapping[str, Any], context: Context) -> l
     path = path_of(given["prompt"], given["size"], given.get("images") or (), given["path"])
     return [
         *(Effect("connect", host) for host in context.port(ImageGenerator).hosts()),
-        *[Effect("read", (await files.resolve(p)).target) for p in given.get("images") or ()],
-        Effect("write", (await files.resolve(path, write=True)).target),
+        *[Effect("read", (await files.resolve(p)).reachable()) for p in given.get("images") or ()],
+        Effect("write", (await files.resolve(path, write=True)).reachable()),
     ]
 
 

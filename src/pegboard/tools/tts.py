@@ -26,7 +26,7 @@ _SENT_MOST: Final = 5 << 20
 async def plan_tts(call: ValidCall, context: Context) -> Plan:
     """The host that the text is sent to, if any, and the file that is written."""
     path, _ = _file_of(call.arguments)
-    write = Effect("write", (await context.port(Files).resolve(path, write=True)).target)
+    write = Effect("write", (await context.port(Files).resolve(path, write=True)).reachable())
     return Plan((*(Effect("connect", host) for host in context.port(Speech).hosts()), write))
 
 
