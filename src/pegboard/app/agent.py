@@ -14,6 +14,7 @@ from pegboard.app.answer import Answer, answer_of
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
+from pegboard.app.session_hooks import SessionHooks
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import Turn, new_id
 from pegboard.core.errors import BuildError
@@ -405,6 +406,9 @@ class Agent:
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
+        hooks = None if self.executor.hooks is None else SessionHooks(self.executor, state.session, state.id)
+        if hooks is not None:
+            task = await hooks.prompt(task, known=bool(before))
         history = fold(before) if before else None
         if run is not None:
             _refuse_again(state.asked, before, run)
@@ -451,6 +455,8 @@ class Agent:
             charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
             code=() if session is None else _own_code(self.executor.toolkit),
+            before_stop=None if hooks is None else hooks.before_stop,
+            before_compact=None if hooks is None else hooks.before_compact,
         )
         listener = self._follow(state.session)
         for event in user_messages(before):

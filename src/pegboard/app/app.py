@@ -337,10 +337,26 @@ class App:
         async with Executor(
             [toolkit, *sources], wiring=wiring, recorder=recorder, session=session,
             approver=None if approver is None else RedactingApprover(approver, self.redactor.redact),
-            timeout_s=max(600.0, timeout or 0.0),
+            timeout_s=max(600.0, timeout or 0.0), hooks=self._hooks(),
         ) as executor:  # fmt: skip
             executor.on_warning = interaction.notify
             yield executor
+
+    def _hooks(self) -> list[Any]:
+        """The hooks of the settings, and those of the project that the user trusts."""
+        if not self.config.hooks:
+            return []
+        from pegboard.config.hooks import refusal
+        from pegboard.config.trust import Trust
+        from pegboard.interop.hooks import Hooks
+
+        trust, folder = Trust(self.paths), self.workspace
+        return [
+            Hooks(
+                self.config.hooks, environment=this_environment(), workspace=folder,
+                refused=lambda hook: refusal(hook, trust, folder),
+            )
+        ]  # fmt: skip
 
     async def _open_store(self, recorded: bool) -> SqliteStore | None:
         """The open store. For what writes nothing None if there is none, or if it cannot be opened (a full disk)."""

@@ -46,7 +46,8 @@ class ConfiguredTools:
     @property
     def skills(self) -> Skills | None:
         """The skills that the settings name; None without any."""
-        if self._skills is None and self._config.tool_files.skills:
+        files = self._config.tool_files
+        if self._skills is None and (files.skills or files.found):
             self._skills = skills_of(self._config, self._paths)
         return self._skills
 
@@ -137,7 +138,7 @@ def skills_of(config: Config, paths: Paths) -> Skills | None:
         ConfigError: a SKILL.md is wrong; the message names it.
     """
     files = config.tool_files
-    if not files.skills:
+    if not files.skills and not files.found:
         return None
     from pegboard.interop.skills import Skills
 
@@ -147,7 +148,7 @@ def skills_of(config: Config, paths: Paths) -> Skills | None:
         real = path.resolve()
         return None if real not in files.inside else trust.trusts(path)
 
-    return _made("skills.folders", lambda: Skills(files.skills, trusted=still))
+    return _made("skills.folders", lambda: Skills(files.skills, trusted=still, found=files.found))
 
 
 def _openapi(one: OpenAPIFile, secrets: HostSecrets) -> Toolkit:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.config.agent_files import find_agent_files
 from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
@@ -40,6 +41,9 @@ from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
 
+if TYPE_CHECKING:
+    from pegboard.interop.hooks import Hook
+
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
 
@@ -71,6 +75,7 @@ class Config:
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
         taint: what is private or trusted (`[taint]`).
         tool_files: further tools: HTTP definitions, OpenAPI documents, skills, plug-ins.
+        hooks: the user's own programs at events, those of trusted project files behind the user's.
         model_servers: ports where local model servers are looked for; None = the usual ones.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
         files: the files that were read, the user's first.
@@ -100,6 +105,7 @@ class Config:
     secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
     taint: TaintRules = field(default_factory=TaintRules)
     tool_files: ToolSettings = field(default_factory=ToolSettings)
+    hooks: tuple[Hook, ...] = ()
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[Path, ...] = ()
@@ -142,10 +148,29 @@ def load_config(
     if theirs is not None and theirs != mine:
         trusted = Trust(paths).trusts(theirs)
         config = _project(config, theirs, env, trusted=trusted)
-    if not config.tool_files:
-        return config
-    kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
-    return replace(config, tool_files=kept, ignored=config.ignored + ignored)
+    if config.tool_files:
+        kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
+        config = replace(config, tool_files=kept, ignored=config.ignored + ignored)
+    return _with_agent_files(config, paths, workspace)
+
+
+def _with_agent_files(config: Config, paths: Paths, workspace: Path | None) -> Config:
+    """The config with the hooks and skills that lie in the folders which agents share."""
+    found = find_agent_files(paths, workspace)
+    hooks, notes = config.hooks, list(config.ignored)
+    if config.hooks or found.hooks:
+        from pegboard.config.hooks import trusted_hooks
+
+        hooks, more = trusted_hooks(config.hooks, found.hooks, Trust(paths), workspace)
+        notes += more
+    if workspace is not None and (ignored := found.ignored(workspace)):
+        notes.append(ignored)
+    files = config.tool_files
+    skills = ToolSettings(found=tuple(s for s in found.skills if s not in files.skills))
+    inside = files.inside | found.inside
+    return replace(
+        config, hooks=hooks, ignored=tuple(notes), tool_files=replace(files + skills, inside=inside)
+    )
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
@@ -255,6 +280,12 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+            case "hooks":
+                from pegboard.config.hooks import read_hook_settings
+
+                read = read_hook_settings(typed(dict, value, path, key), path, own=source == "user")
+                changes[key] = config.hooks + read.hooks
+                unusable += read.notes
             case "browser":
                 changes[key] = read_browser(value, path, before=config.browser)
             case "mcpservers":

@@ -52,6 +52,7 @@ class ToolSettings:
         openapi: documents.
         skills: folders that each hold one SKILL.md.
         plugins: entry points that may be loaded.
+        found: folders of skills that no settings name; the first of a name counts, a wrong one is left out.
         inside: those of the above files that lie in the workspace and were trusted; they are looked at
             again when they are read later.
     """
@@ -60,6 +61,7 @@ class ToolSettings:
     openapi: tuple[OpenAPIFile, ...] = ()
     skills: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
+    found: tuple[Path, ...] = ()
     inside: frozenset[Path] = frozenset()
 
     def __add__(self, other: ToolSettings) -> ToolSettings:
@@ -68,10 +70,11 @@ class ToolSettings:
             openapi=self.openapi + other.openapi,
             skills=self.skills + other.skills,
             plugins=self.plugins + other.plugins,
+            found=self.found + other.found,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.http or self.openapi or self.skills or self.plugins)
+        return bool(self.http or self.openapi or self.skills or self.plugins or self.found)
 
 
 def read_tool_files(key: str, table: Mapping[str, Any], path: Path) -> ToolSettings:

@@ -141,11 +141,11 @@ class Hooks:
         hooks: in the order in which their answers count.
         environment: what commands may be given of ours.
         workspace: their working folder; None = ours.
-        mode: the policy's mode now.
         refused: why a hook may not run now (its file has changed since it was trusted), None if it may.
 
     Attributes:
         on_warning: is given a sentence where a hook fails or has something to say to a person.
+        mode: the policy's mode now.
     """
 
     def __init__(
@@ -154,7 +154,6 @@ class Hooks:
         *,
         environment: Mapping[str, str],
         workspace: Path | None = None,
-        mode: Callable[[], str] = lambda: "workspace",
         refused: Callable[[Hook], str | None] = lambda _: None,
     ) -> None:
         self._by_event: dict[str, list[Hook]] = {}
@@ -162,10 +161,10 @@ class Hooks:
             self._by_event.setdefault(hook.event, []).append(hook)
         self._environment = environment
         self._workspace = workspace
-        self._mode = mode
         self._refused = refused
         self._sessions: dict[str, str] = {}
         self.on_warning: Callable[[str], None] = lambda _: None
+        self.mode: Callable[[], str] = lambda: "workspace"
 
     def __bool__(self) -> bool:
         return bool(self._by_event)
@@ -243,7 +242,7 @@ class Hooks:
         folder = str(self._workspace or Path.cwd())
         return {
             "hook_event_name": event, "event": event, "session_id": session, "run_id": run, "transcript_path": "",
-            "cwd": folder, "working_dir": folder, "permission_mode": _MODES.get(self._mode(), "default"),
+            "cwd": folder, "working_dir": folder, "permission_mode": _MODES.get(self.mode(), "default"),
         }  # fmt: skip
 
     async def _all(self, told: Sequence[tuple[Hook, dict[str, Any]]]) -> HookAnswer:
@@ -373,7 +372,7 @@ class Hooks:
         for word in words:
             if not isinstance(word, str | None) or word not in _WORDS:
                 raise _Failed(f"answered {format_value(word)}, which is none of allow, ask, deny, block")
-        decision = max((_WORDS[w] for w in words), key=lambda d: _STRICTNESS[d])
+        decision: HookDecision = max((_WORDS[w] for w in words), key=lambda d: _STRICTNESS[d])
         reason = next((str(r) for r in reasons if r), "")
         if special.get("updatedInput") is not None and decision != "deny":
             # It relies on the change: without it the call is not the one that it lets pass.
@@ -400,13 +399,18 @@ class _Failed(Exception):
     """Why a hook has no answer, to stand behind its name."""
 
 
-def hooks_in_folder(root: Path, command: str | Sequence[str]) -> list[Path]:
+def files_named(root: Path, hook: Hook) -> list[Path]:
     """Files in a folder that a hook's command names, such as its script."""
     import shlex
 
-    text = command if isinstance(command, str) else shlex.join(command)
-    for variable in ("CLAUDE_PROJECT_DIR", "PEGBOARD_PROJECT_DIR"):
-        text = text.replace(f"${{{variable}}}", str(root)).replace(f"${variable}", str(root))
+    if callable(hook.run):
+        return []
+    text = hook.run if isinstance(hook.run, str) else shlex.join(hook.run)
+    places = dict.fromkeys(("CLAUDE_PROJECT_DIR", "PEGBOARD_PROJECT_DIR"), root)
+    if hook.root is not None:
+        places |= dict.fromkeys(("PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"), hook.root)
+    for variable, place in places.items():
+        text = text.replace(f"${{{variable}}}", str(place)).replace(f"${variable}", str(place))
     try:
         words = shlex.split(text)
     except ValueError:
@@ -460,4 +464,4 @@ def _result_fields(result: ToolResult) -> dict[str, Any]:
     return {"tool_response": result.text}
 
 
-__all__ = ["EVENTS", "Hook", "Hooks", "hooks_in_folder"]
+__all__ = ["EVENTS", "Hook", "Hooks", "files_named"]

@@ -149,6 +149,8 @@ class Loop:
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
         charge: books what a turn of the model has cost; None = nobody counts.
         policy: mode and revision of the rules that decide its calls, told with its start.
+        before_stop: given the answer of a run that is done; a message that it goes on with, empty where it ends.
+        before_compact: awaited before the conversation is shortened to fit.
     """
 
     model: Model
@@ -169,6 +171,8 @@ class Loop:
     charge: Callable[[AssistantMessage], Awaitable[None]] | None = None
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
     code: Sequence[str] = ()
+    before_stop: Callable[[str], Awaitable[str]] | None = None
+    before_compact: Callable[[], Awaitable[None]] | None = None
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -301,6 +305,7 @@ class Loop:
             price=self.price,
             charge=self.charge,
             telemetry=self.telemetry,
+            before_compact=self.before_compact,
         )
         repeats = RepeatGuard()
         ending = CompletionCheck(self.read_output)
@@ -346,8 +351,12 @@ class Loop:
             elif not state.inbox:
                 ended = ending.check(message)
                 if isinstance(ended, RunEnd):
-                    return ended
-                if ended:
+                    if self.before_stop is None or ended.status != "done":
+                        return ended
+                    if not (more := await self.before_stop(ended.answer)):
+                        return ended
+                    state.inbox.append(UserMessage.of(more))
+                elif ended:
                     self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
 
     # -- calls --------------------------------------------------------------------------------

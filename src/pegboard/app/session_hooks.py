@@ -1,0 +1,80 @@
+"""SessionHooks: what hooks say to one run of an agent: to its prompt, its end and the shortening of its context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pegboard.core.errors import PermissionDenied
+from pegboard.core.policy.taint import HOOKED
+
+if TYPE_CHECKING:
+    from pegboard.app.executor import Executor
+
+MAX_STOPS: Final = 5
+"""How often in a row the hooks of Stop may let a run go on."""
+
+
+class SessionHooks:
+    """The hooks of an executor, around one run.
+
+    Args:
+        executor: whose hooks they are.
+        session, run: of the run.
+    """
+
+    def __init__(self, executor: Executor, session: str, run: str) -> None:
+        assert executor.hooks is not None
+        self._executor = executor
+        self._hooks = executor.hooks
+        self._session = session
+        self._run = run
+        self._stops = 0
+
+    async def prompt(self, task: str, *, known: bool) -> str:
+        """The prompt with what the hooks of SessionStart and UserPromptSubmit add to it.
+
+        Args:
+            task: empty where a run is resumed, which has no new prompt.
+            known: the session has had a run before.
+
+        Raises:
+            PermissionDenied: a hook refuses the prompt.
+        """
+        source = "resume" if known or not task else "startup"
+        begun = await self._hooks.begin(self._session, source=source, run=self._run)
+        if not task:
+            return task
+        fields = {"prompt": task, "message": task}
+        said = await self._hooks.on_session("UserPromptSubmit", self._session, fields, run=self._run)
+        if said.decision == "deny":
+            raise PermissionDenied(
+                self._clean(f"{said.by} refused the prompt: {said.reason}"),
+                hint="Change the prompt as the reason says.",
+                details={"by": said.by},
+            )
+        return self._with(task, (*begun.context, *said.context))
+
+    async def before_stop(self, answer: str) -> str:
+        """What a hook of Stop has the run go on with; empty where it may end."""
+        fields = {"last_assistant_message": answer, "stop_hook_active": self._stops > 0}
+        said = await self._hooks.on_session("Stop", self._session, fields, run=self._run)
+        if said.decision != "deny":
+            return ""
+        if self._stops >= MAX_STOPS:
+            self._hooks.on_warning(f"{said.by} asked {MAX_STOPS} times to go on; the run ends all the same")
+            return ""
+        self._stops += 1
+        return self._with(f"{said.by} asks to go on before this ends:", (said.reason,))
+
+    async def before_compact(self) -> None:
+        """PreCompact; the hooks cannot prevent it, because the request would not fit."""
+        fields = {"trigger": "auto", "custom_instructions": ""}
+        await self._hooks.on_session("PreCompact", self._session, fields, matched="auto", run=self._run)
+
+    def _with(self, text: str, said: tuple[str, ...]) -> str:
+        return f"{text}{HOOKED}{self._clean(chr(10).join(said))}\n</hook>" if said else text
+
+    def _clean(self, said: str) -> str:
+        """What a hook says, without secrets and control sequences, and not longer than a message may be."""
+        shaper: Any = self._executor.pipeline.parts.shaper
+        return shaper.shape(said, call_id="", tool="", max_chars=10_000).text
