@@ -128,7 +128,8 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
         needs = needs - {Processes}
     if needs & PORTS.keys() & {PATH_RESOLVER, Files, Shell}:
         wiring.policy = replace(
-            wiring.policy, protected=partial(_protected, assembly.workspace, assembly.paths.home)
+            wiring.policy,
+            protected=partial(_protected, assembly.workspace, assembly.paths.home, _hook_scripts(assembly)),
         )
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
         if kind in needs:
@@ -226,13 +227,26 @@ def _files(assembly: Assembly) -> Any:
     return files
 
 
-def _protected(root: Path, home: Path, target: str) -> str | None:
-    """The entry that protects a target: of the list, or what git's configuration takes in now."""
+def _hook_scripts(assembly: Assembly) -> tuple[str, ...]:
+    """Workspace-relative names of the files that hooks run."""
+    if not assembly.config.hooks:
+        return ()
+    from pegboard.config.hooks import script_names
+
+    return script_names(assembly.config.hooks, assembly.workspace)
+
+
+def _protected(root: Path, home: Path, scripts: tuple[str, ...], target: str) -> str | None:
+    """The entry that protects a target: of the list, what hooks run, or what git's configuration takes in now."""
     if (entry := protected_entry(target)) is not None:
         return entry
     from pegboard.shell.sandbox import git
 
-    names = (*git.started_by(root), *git.inside(root, git.included_files(git.own_settings(home), home)))
+    names = (
+        *scripts,
+        *git.started_by(root),
+        *git.inside(root, git.included_files(git.own_settings(home), home)),
+    )
     return next((name for name in names if target == name or target.startswith(f"{name}/")), None)
 
 

@@ -98,6 +98,11 @@ def scripts_of(hooks: Iterable[Hook], workspace: Path) -> list[Path]:
     return list(dict.fromkeys(p for paths in found for p in paths))
 
 
+def script_names(hooks: Iterable[Hook], workspace: Path) -> tuple[str, ...]:
+    """The same, relative to the workspace, whose path is real."""
+    return tuple(str(path.relative_to(workspace)) for path in scripts_of(hooks, workspace))
+
+
 def trusted_hooks(
     configured: Iterable[Hook], files: Iterable[Path], trust: Trust, workspace: Path | None
 ) -> tuple[tuple[Hook, ...], tuple[str, ...]]:

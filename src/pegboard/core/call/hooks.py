@@ -88,7 +88,7 @@ async def after_call(call: Call, result: ToolResult) -> ToolResult:
         said = call.parts.shaper.shape(
             "\n\n".join(call.hook_texts), call_id=call.id, tool=call.tool.name, max_chars=MAX_TEXT
         )
-        result = replace(result, content=(*result.content, Text(f"\n\n[from a hook]\n{said.text}")))
+        result = replace(result, content=(*result.content, Text(f"\n[from a hook]\n{said.text}")))
     if call.hook_failures:
         failures = call.parts.shaper.redacted(list(call.hook_failures))
         extra = {**result.notes.extra, "hooks": failures}
