@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pegboard.services.servers import Servers
     from pegboard.services.sessions import Sessions
     from pegboard.services.settings import Settings
+    from pegboard.services.slash_commands import SlashCommands
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
     from pegboard.shell.sandbox.selection import SelectedBackend
@@ -271,6 +272,13 @@ class App:
         from pegboard.services.settings import Settings
 
         return Settings(self, self.history, named=self.named_workspace is not None)
+
+    @property
+    def slash_commands(self) -> SlashCommands:
+        """Prompts that are called by name."""
+        from pegboard.services.slash_commands import SlashCommands
+
+        return SlashCommands(self.paths, self.workspace)
 
     @property
     def undo(self) -> Undo:
