@@ -48,6 +48,7 @@ _WORDS: Final[dict[object, HookDecision]] = {
     "allow": "allow", "approve": "allow", "ask": "ask", "deny": "deny", "block": "deny", "defer": "", None: "", "": "",
 }  # fmt: skip
 _NAMES: Final = re.compile(r"[\w\s,|-]*")
+_SCRIPT: Final = re.compile(r"[\w.-]{1,60}\.(?:py|sh|bash|zsh|js|mjs|cjs|ts|rb|pl|php)\b")
 _DESKTOP: Final = (
     "DISPLAY",
     "WAYLAND_DISPLAY",
@@ -427,9 +428,10 @@ def _named(run: str | Sequence[str] | HookFunction) -> str:
     """A short name: the script or program of a command, the name of a function."""
     if callable(run):
         return getattr(run, "__name__", type(run).__name__)
-    words = run.split() if isinstance(run, str) else list(run)
-    script = next((w for w in words if "/" in w or re.search(r"\.\w{1,4}$", w)), words[0] if words else "")
-    return script.strip("\"'").rpartition("/")[2][:60] or "command"
+    text = run if isinstance(run, str) else " ".join(run)
+    if script := _SCRIPT.search(text):
+        return script[0]
+    return (text.split() or ["command"])[0].rpartition("/")[2][:60]
 
 
 def _ours(call: Call) -> tuple[str, ...]:
