@@ -13,10 +13,21 @@ from typing import Any
 import pytest
 from pytest import raises
 
-from pegboard import PURE, BuildError, ConfigError, Executor, Hook, ToolError, Toolkit, builtin, tool
+from pegboard import (
+    PURE,
+    BuildError,
+    ConfigError,
+    Executor,
+    Hook,
+    ToolCall,
+    ToolError,
+    Toolkit,
+    builtin,
+    tool,
+)
 from pegboard.core.events import CallStarted
 from pegboard.core.policy.approval import ApprovalRequest
-from pegboard.interop.hooks import MAX_OUTPUT
+from pegboard.interop.hooks import MAX_OUTPUT, HookFunction
 from tests.waiting import until
 
 
@@ -39,7 +50,7 @@ def script(folder: Path, text: str) -> str:
     return f"{sys.executable} {file}"
 
 
-def before(run: Any, **more: Any) -> Hook:
+def before(run: str | tuple[str, ...] | HookFunction, **more: Any) -> Hook:
     return Hook(event="PreToolUse", run=run, **more)
 
 
@@ -451,7 +462,7 @@ def test_a_hook_that_cannot_work_is_told_when_it_is_made(wrong: dict[str, Any]) 
 
 
 def test_what_is_no_hook_is_told(tmp_path: Path) -> None:
-    with raises(BuildError, match="7 .int. is not one"):
+    with raises(BuildError, match=r"and 7 .* is not one"):
         Executor(Toolkit([add]), hooks=[7])  # pyright: ignore[reportArgumentType]
     with raises(ConfigError):
         Executor(Toolkit([add]), hooks=[tmp_path / "missing.json"])
