@@ -408,7 +408,7 @@ class Agent:
         before = tee.before()
         hooks = None if self.executor.hooks is None else SessionHooks(self.executor, state.session, state.id)
         if hooks is not None:
-            task = await hooks.prompt(task, known=bool(before))
+            task = await hooks.prompt(task, tee, known=bool(before))
         history = fold(before) if before else None
         if run is not None:
             _refuse_again(state.asked, before, run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.core.errors import PermissionDenied
+from pegboard.core.events import Notice, Recorder
 from pegboard.core.policy.taint import HOOKED
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ class SessionHooks:
         self._run = run
         self._stops = 0
 
-    async def prompt(self, task: str, *, known: bool) -> str:
+    async def prompt(self, task: str, recorder: Recorder, *, known: bool) -> str:
         """The prompt with what the hooks of SessionStart and UserPromptSubmit add to it.
 
         Args:
             task: empty where a run is resumed, which has no new prompt.
+            recorder: is told of a refusal.
             known: the session has had a run before.
 
         Raises:
@@ -47,11 +49,9 @@ class SessionHooks:
         fields = {"prompt": task, "message": task}
         said = await self._hooks.on_session("UserPromptSubmit", self._session, fields, run=self._run)
         if said.decision == "deny":
-            raise PermissionDenied(
-                self._clean(f"{said.by} refused the prompt: {said.reason}"),
-                hint="Change the prompt as the reason says.",
-                details={"by": said.by},
-            )
+            why = self._clean(f"{said.by} refused the prompt: {said.reason}")
+            recorder.record(Notice(text=why, detail={"hook": said.by}))
+            raise PermissionDenied(why, hint="Change the prompt as the reason says.", details={"by": said.by})
         return self._with(task, (*begun.context, *said.context))
 
     async def before_stop(self, answer: str) -> str:
