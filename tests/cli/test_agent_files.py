@@ -54,9 +54,9 @@ def test_the_refusal_stands_in_the_record_with_the_hooks_name(guarded: Path, peg
     pegboard("trust", ".claude")
     pegboard("run", "--model", "local", "run `rm a.txt`")
 
-    shown = pegboard("runs", "show", json.loads(pegboard("runs", "--json").out)[0]["id"])
+    run = pegboard("runs").out.split("\n")[1].split()[0]
 
-    assert "denied by hook guard.py" in shown.out
+    assert "denied by hook guard.py" in pegboard("runs", "show", run).out
 
 
 def test_what_a_hook_runs_is_changed_by_no_tool_unasked(guarded: Path, pegboard: Run) -> None:
@@ -80,10 +80,10 @@ def test_a_script_that_changes_during_a_session_lets_nothing_pass(guarded: Path,
     assert "ignored until you run" in pegboard("call", "exec", "command=echo hi").err
 
 
-def test_a_prompt_from_a_file_is_sent_by_its_name(guarded: Path, pegboard: Run) -> None:
+def test_a_prompt_from_a_file_is_sent_by_its_name(guarded: Path, pegboard: Run, command: Run) -> None:
     pegboard("trust", ".claude")
 
-    chat = pegboard("chat", "--model", "local", stdin="/help\n/show a.txt\n/nothing\n")
+    chat = command("chat", "--model", "local", stdin=b"/help\n/show a.txt\n/nothing\n")
 
     assert "/show" in chat.out and "hello" in chat.out
     assert "unknown command /nothing" in chat.out
