@@ -306,12 +306,14 @@ class Preview:
     detail: Decision | None = None
 
     def __str__(self) -> str:
-        """Effects, decision and diffs, as the command line shows them."""
+        """Effects, decision and diffs, or the error, as the command line shows them."""
         if self.error is not None:
-            return f"Error: {self.error}"
+            lines = [f"▸ {self._effects()}  [{self.decision}]"] if self.effects else []
+            lines.append(f"error: {self.error.message}")
+            return "\n".join((*lines, *([f"  {self.error.hint}"] if self.error.hint else ())))
         why = self.reason or self.rule
         lines = [f"effects   {self._effects()}", f"decision  {self.decision}{f' ({why})' if why else ''}"]
-        return "\n".join((*lines, *(change.diff for change in self.changes if change.diff)))
+        return "\n".join((*lines, *((c.diff or f"{c.kind} {c.path}").rstrip("\n") for c in self.changes)))
 
     def __repr__(self) -> str:
         outcome = self.decision if self.error is None else f"error {self.error.code}"
