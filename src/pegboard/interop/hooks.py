@@ -390,7 +390,7 @@ class Hooks:
 
     def _variables(self, hook: Hook) -> dict[str, str]:
         folder = str(self._workspace or Path.cwd())
-        more = {"PEGBOARD_PROJECT_DIR": folder, "CLAUDE_PROJECT_DIR": folder}
+        more = {"CLAUDE_PROJECT_DIR": folder}
         if hook.root is not None:
             more |= {"PLUGIN_ROOT": str(hook.root), "CLAUDE_PLUGIN_ROOT": str(hook.root)}
         return {**command_environment(self._environment, {}, passed=(*_DESKTOP, *hook.passed)), **more}
@@ -407,7 +407,7 @@ def files_named(root: Path, hook: Hook) -> list[Path]:
     if callable(hook.run):
         return []
     text = hook.run if isinstance(hook.run, str) else shlex.join(hook.run)
-    places = dict.fromkeys(("CLAUDE_PROJECT_DIR", "PEGBOARD_PROJECT_DIR"), root)
+    places = {"CLAUDE_PROJECT_DIR": root}
     if hook.root is not None:
         places |= dict.fromkeys(("PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"), hook.root)
     for variable, place in places.items():
