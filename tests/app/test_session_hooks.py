@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest import raises
 
-from pegboard import PURE, Agent, Executor, Hook, tool
+from pegboard import PURE, Agent, Effect, Hook, builtin, tool
 from pegboard.app.session_hooks import MAX_STOPS
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import Notice, RunStarted, UserSaid
@@ -16,6 +16,8 @@ from pegboard.core.result import text_of
 from pegboard.core.transcript import UserMessage
 from pegboard.interop.hooks import HookFunction
 from pegboard.models import ScriptedModel
+from pegboard.models.scripted import ModelRequest
+from pegboard.ports.subagents import AgentSpec
 from pegboard.runtime.replay import replay
 
 
@@ -23,6 +25,9 @@ from pegboard.runtime.replay import replay
 async def page(n: int) -> str:
     """A long page."""
     return f"page {n}: " + "word " * 2000
+
+
+ASK = {"instruction": "Read it.", "agent_name": "reader"}
 
 
 def hook(event: str, run: HookFunction, **more: Any) -> Hook:
@@ -103,10 +108,7 @@ async def test_a_hook_lets_a_run_go_on_and_its_replay_is_the_same() -> None:
     answer = await agent.run("Fix it.", session="s")
 
     assert (answer.status, answer.answer, told) == ("done", "Tests pass.", [False, True])
-    assert (
-        said(model)[-1]
-        == "hook tests asks to go on before this ends:\n\n<hook>\nrun the tests first\n</hook>"
-    )
+    assert said(model)[-1] == "hook tests asks to go on before this ends:\n\nrun the tests first"
     events = agent.session("s")
     run = next(e.run for e in events if isinstance(e, RunStarted))
     assert (await replay(events, run)).finished is not None
@@ -168,25 +170,43 @@ async def test_what_a_hook_says_endorses_no_destination() -> None:
 
     await agent.run("Look at good.example", session="s")
 
-    from pegboard import Effect
-
     taints = agent.executor.wiring.safeguards.taints
     assert taints is not None
     assert taints.is_named("s", Effect("connect", "good.example"))
     assert not taints.is_named("s", Effect("connect", "evil.example"))
 
 
-async def test_subagents_are_matched_by_their_names() -> None:
-    told: list[str] = []
-    executor = Executor(
-        [page], hooks=[hook("SubagentStart", lambda e: told.append(e["agent_type"]), matcher="review")]
-    )
-    assert executor.hooks is not None
+async def test_the_hooks_of_a_run_watch_its_subagents_too() -> None:
+    order: list[str] = []
 
-    for name in ("review", "search"):
-        await executor.hooks.on_session("SubagentStart", "s", {"agent_type": name}, matched=name)
+    def turn(request: ModelRequest) -> dict[str, Any]:
+        if request.instructions.startswith("You are a subagent"):
+            calls = [{"name": "page", "arguments": {"n": 1}}]
+            return {"calls": calls} if len(request.messages) == 1 else {"text": "Read."}
+        first = len(request.messages) == 1
+        return {"calls": [{"name": "call_subagent", "arguments": ASK}]} if first else {"text": "Thanks."}
 
-    assert told == ["review"]
+    def note(event: dict[str, Any]) -> str | None:
+        order.append(
+            f"{event['hook_event_name']} {event.get('agent_type') or event.get('tool_name') or ''}".strip()
+        )
+        return "deny" if event.get("tool_name") == "page" else None
+
+    names = ("SessionStart", "SubagentStart", "SubagentStop", "Stop", "SessionEnd", "UserPromptSubmit")
+    agent = Agent(
+        tools=[page, builtin("call_subagent")], model=ScriptedModel([turn] * 8), store="memory",
+        subagents=[AgentSpec(name="reader", tools=("page",))],
+        hooks=[*(hook(name, note) for name in names), hook("PreToolUse", note, matcher="page")],
+    )  # fmt: skip
+
+    answer = await agent.run("Have it read.", session="s")
+    await agent.aclose()
+
+    assert answer.answer == "Thanks."
+    assert order == [
+        "SessionStart", "UserPromptSubmit", "SubagentStart reader", "PreToolUse page", "SubagentStop reader", "Stop",
+        "SessionEnd",
+    ]  # fmt: skip
 
 
 async def test_control_sequences_of_a_hook_reach_nobody() -> None:

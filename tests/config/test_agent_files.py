@@ -8,6 +8,7 @@ import pytest
 from pytest import raises
 
 from pegboard.config.agent_files import find_agent_files, read_agents, read_commands, trusted_with
+from pegboard.config.agents import agents_of
 from pegboard.config.load import load_config
 from pegboard.config.paths import Paths
 from pegboard.config.trust import Trust
@@ -99,6 +100,15 @@ def test_an_agents_file_is_read_whatever_its_description_holds(paths: Paths, pro
     assert agent.description == "Use it after a change: it reads, and says what is wrong."
     assert agent.tools == ("read_file", "grep", "exec") and agent.model == "inherit"
     assert len(notes) == 1 and "empty.md is no agent" in notes[0]
+
+
+def test_agents_of_files_can_be_started_by_name(paths: Paths, project: Path) -> None:
+    Trust(paths).add(write(project / ".claude/agents/reviewer.md", REVIEWER))
+
+    (spec,) = agents_of(load_config(paths, project).agent_files)
+
+    assert (spec.name, spec.instructions, spec.model) == ("reviewer", "You review changes.", "")
+    assert spec.tools == ("read_file", "grep", "exec")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pegboard.services.slash_commands import SlashCommands
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
+    from pegboard.services.worker import Worker
     from pegboard.shell.sandbox.selection import SelectedBackend
 
 INSTRUCTIONS = (
@@ -294,6 +295,17 @@ class App:
 
         return UsageReports(self.history, lambda: self.toolkit)
 
+    def worker(self, interaction: Interaction = NOBODY, *, model: str | None = None) -> Worker:
+        """Runs sessions on what waits for them.
+
+        Args:
+            interaction: who answers.
+            model: as `--model` takes it; None = the first that is found.
+        """
+        from pegboard.services.worker import Worker
+
+        return Worker(self, self.history, self.sessions, self.runs, interaction=interaction, model=model)
+
     # -- executors and agents -----------------------------------------------------------------
 
     @asynccontextmanager
@@ -395,7 +407,9 @@ class App:
         text = INSTRUCTIONS.format(workspace=self.workspace)
         if self.skills is not None:
             text = f"{text}\n\n{self.skills.prompt()}"
-        return Agent(
+        from pegboard.runtime.session import Backing
+
+        agent = Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
             model=[opened, *map(self._model, others)] if others else opened,
             allow_models=self.config.allow_models,
@@ -404,6 +418,8 @@ class App:
             executor=executor,
             store="memory",
         )
+        agent.keep_in(Backing(store=self.store, chain=self.history.chain, redact=self.redactor.redact))
+        return agent
 
     def _model(self, name: str | None) -> Any:
         ports, keys = self.config.model_servers, self.config.model_keys

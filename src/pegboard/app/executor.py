@@ -137,6 +137,7 @@ class Executor:
         self.on_warning: Callable[[str], None] = _logged
         self._turns = TurnExecutor(self.pipeline, hooks=self.turn_hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
+        self.wiring.executor = self
 
     async def refresh_tools(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.

@@ -37,6 +37,7 @@ from pegboard.ports.processes import Processes
 from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
+from pegboard.ports.subagents import Subagents
 from pegboard.ports.tool_search import ToolSearch
 from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
@@ -329,6 +330,19 @@ def _shell(assembly: Assembly) -> Any:
     return command_shell(assembly)
 
 
+def _subagents(assembly: Assembly) -> Any:
+    from pegboard.app.subagents import subagent_runs
+
+    config = assembly.config
+    specs = config.agents
+    if config.agent_files.agents:
+        from pegboard.config.agents import agents_of
+
+        taken = {spec.name for spec in specs}
+        specs += tuple(spec for spec in agents_of(config.agent_files) if spec.name not in taken)
+    return subagent_runs(assembly.wiring, specs=specs, limits=config.subagents)
+
+
 def _tool_search(assembly: Assembly) -> Any:
     from pegboard.core.tool_search import ToolIndex
 
@@ -359,6 +373,7 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     SessionModel: _session_model,
     Shell: _shell,
     Speech: _speech,
+    Subagents: _subagents,
     ToolSearch: _tool_search,
     Web: _web,
     WebSearch: _web_search,

@@ -31,13 +31,14 @@ class SessionHooks:
         self._run = run
         self._stops = 0
 
-    async def prompt(self, task: str, recorder: Recorder, *, known: bool) -> str:
-        """The prompt with what the hooks of SessionStart and UserPromptSubmit add to it.
+    async def prompt(self, task: str, recorder: Recorder, *, known: bool, typed: bool) -> str:
+        """The prompt with what the hooks of SessionStart (SubagentStart) and UserPromptSubmit add to it.
 
         Args:
             task: empty where a run is resumed, which has no new prompt.
             recorder: is told of a refusal.
             known: the session has had a run before.
+            typed: a user wrote it, and no other agent or schedule.
 
         Raises:
             PermissionDenied: a hook refuses the prompt.
@@ -46,6 +47,8 @@ class SessionHooks:
         begun = await self._hooks.begin(self._session, source=source, run=self._run)
         if not task:
             return task
+        if not typed:
+            return self._with(task, begun.context)
         fields = {"prompt": task, "message": task}
         said = await self._hooks.on_session("UserPromptSubmit", self._session, fields, run=self._run)
         if said.decision == "deny":
@@ -57,14 +60,14 @@ class SessionHooks:
     async def before_stop(self, answer: str) -> str:
         """What a hook of Stop has the run go on with; empty where it may end."""
         fields = {"last_assistant_message": answer, "stop_hook_active": self._stops > 0}
-        said = await self._hooks.on_session("Stop", self._session, fields, run=self._run)
+        said = await self._hooks.end(self._session, fields, run=self._run)
         if said.decision != "deny":
             return ""
         if self._stops >= MAX_STOPS:
             self._hooks.on_warning(f"{said.by} asked {MAX_STOPS} times to go on; the run ends all the same")
             return ""
         self._stops += 1
-        return self._with(f"{said.by} asks to go on before this ends:", (said.reason,))
+        return f"{said.by} asks to go on before this ends:\n\n{self._clean(said.reason)}"
 
     async def before_compact(self) -> None:
         """PreCompact; the hooks cannot prevent it, because the request would not fit."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.config.agent_files import find_agent_files
+from pegboard.config.agent_files import AgentFiles, find_agent_files
+from pegboard.config.agents import read_agents, read_subagents
 from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
@@ -40,6 +41,8 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
+from pegboard.ports.subagents import AgentSpec
+from pegboard.runtime.subagents import SubagentLimits
 
 if TYPE_CHECKING:
     from pegboard.interop.hooks import Hook
@@ -67,6 +70,8 @@ class Config:
         web: how pages are read (`[web]`).
         media: who makes pictures and who speaks (`[media]`).
         limits: what ends a run.
+        agents: agents that a run can start by name (`[agents.NAME]`).
+        subagents: how many of them (`[subagents]`).
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it.
         path_prepend: folders before PATH in commands.
@@ -75,6 +80,7 @@ class Config:
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
         taint: what is private or trusted (`[taint]`).
         tool_files: further tools: HTTP definitions, OpenAPI documents, skills, plug-ins.
+        agent_files: agents and slash commands that lie in the folders which agents share.
         hooks: the user's own programs at events, those of trusted project files behind the user's.
         model_servers: ports where local model servers are looked for; None = the usual ones.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
@@ -97,6 +103,8 @@ class Config:
     web: WebSettings = field(default_factory=WebSettings)
     media: MediaSettings = field(default_factory=MediaSettings)
     limits: Limits = field(default_factory=Limits)
+    agents: tuple[AgentSpec, ...] = ()
+    subagents: SubagentLimits = field(default_factory=SubagentLimits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     path_prepend: tuple[str, ...] = ()
@@ -105,6 +113,7 @@ class Config:
     secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
     taint: TaintRules = field(default_factory=TaintRules)
     tool_files: ToolSettings = field(default_factory=ToolSettings)
+    agent_files: AgentFiles = field(default_factory=AgentFiles)
     hooks: tuple[Hook, ...] = ()
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -169,7 +178,11 @@ def _with_agent_files(config: Config, paths: Paths, workspace: Path | None) -> C
     skills = ToolSettings(found=tuple(s for s in found.skills if s not in files.skills))
     inside = files.inside | found.inside
     return replace(
-        config, hooks=hooks, ignored=tuple(notes), tool_files=replace(files + skills, inside=inside)
+        config,
+        hooks=hooks,
+        agent_files=found,
+        ignored=tuple(notes),
+        tool_files=replace(files + skills, inside=inside),
     )
 
 
@@ -265,6 +278,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = tuple(typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(table_of(value, path, key, _LIMITS), path)
+            case "agents":
+                changes[key] = config.agents + read_agents(value, path)
+            case "subagents":
+                changes[key] = read_subagents(value, path, before=config.subagents)
             case "budgets":
                 changes[key] = config.budgets + read_budgets(typed(dict, value, path, key), path)
             case "secrets":

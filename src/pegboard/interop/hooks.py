@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -164,6 +165,7 @@ class Hooks:
         self._workspace = workspace
         self._refused = refused
         self._sessions: dict[str, str] = {}
+        self._agent = ""
         self.on_warning: Callable[[str], None] = lambda _: None
         self.mode: Callable[[], str] = lambda: "workspace"
 
@@ -224,15 +226,33 @@ class Hooks:
         hooks = self._by_event.get(event, ())
         return await self._all([(h, payload) for h in hooks if not matched or h.match(matched) is not None])
 
+    def for_subagent(self, agent: str) -> Hooks:
+        """The same hooks around a subagent: it starts and stops as one, and has no session's start and end."""
+        twin = copy(self)
+        twin._agent, twin._sessions = agent, {}
+        return twin
+
     async def begin(self, session: str, *, source: str, run: str = "") -> HookAnswer:
-        """SessionStart, the first time that this process hears of a session."""
+        """SessionStart, the first time that this process hears of a session; SubagentStart for a subagent."""
         if session in self._sessions:
             return HookAnswer()
         self._sessions[session] = source
+        if self._agent:
+            fields = {"agent_id": session, "agent_type": self._agent}
+            return await self.on_session("SubagentStart", session, fields, matched=self._agent, run=run)
         return await self.on_session("SessionStart", session, {"source": source}, matched=source, run=run)
+
+    async def end(self, session: str, fields: Mapping[str, Any], *, run: str = "") -> HookAnswer:
+        """Stop of a run that is about to end; SubagentStop for a subagent."""
+        if not self._agent:
+            return await self.on_session("Stop", session, fields, run=run)
+        told = {**fields, "agent_id": session, "agent_type": self._agent}
+        return await self.on_session("SubagentStop", session, told, matched=self._agent, run=run)
 
     async def close(self, reason: str = "other") -> None:
         """SessionEnd of every session that has begun here."""
+        if self._agent:
+            return
         sessions, self._sessions = tuple(self._sessions), {}
         for session in sessions:
             await self.on_session("SessionEnd", session, {"reason": reason}, matched=reason)

@@ -40,7 +40,9 @@ class InboundMessage:
         wake: start a run for it; False = it waits until something else does.
         reply: where the answer of a run that it starts goes; None = it stays in the session.
         media: paths or `artifact:` references of what came with it.
+        workspace: the folder that a run on it works in; empty = the worker's own.
         metadata: what the sender wants back, JSON values.
+        wants_answer: it is kept until the run that reads it has ended, and its answer was handed on.
     """
 
     session: str
@@ -55,7 +57,9 @@ class InboundMessage:
     wake: bool = True
     reply: Destination | None = None
     media: tuple[str, ...] = ()
+    workspace: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    wants_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

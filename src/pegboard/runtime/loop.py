@@ -21,6 +21,7 @@ from pegboard.core.events import (
     RunResumed,
     RunStarted,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.limits import Clock, Limits, SystemClock
 from pegboard.core.result import ToolResult, for_model
@@ -151,6 +152,9 @@ class Loop:
         policy: mode and revision of the rules that decide its calls, told with its start.
         before_stop: given the answer of a run that is done; a message that it goes on with, empty where it ends.
         before_compact: awaited before the conversation is shortened to fit.
+        receive: takes in what has arrived for the session, asked before each request and once more before the run
+            ends (then with True: it may wait for what the run has started); None = nothing arrives.
+        task_by, task_labels, task_source: who wrote the task, see UserTold.
     """
 
     model: Model
@@ -173,6 +177,10 @@ class Loop:
     code: Sequence[str] = ()
     before_stop: Callable[[str], Awaitable[str]] | None = None
     before_compact: Callable[[], Awaitable[None]] | None = None
+    receive: Callable[[bool], Awaitable[None]] | None = None
+    task_by: str = "user"
+    task_labels: tuple[str, ...] = ()
+    task_source: str = ""
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -247,6 +255,9 @@ class Loop:
             "typed": self.read_output is not None,
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
+            **({"by": self.task_by} if self.task_by != "user" else {}),
+            **({"labels": list(self.task_labels)} if self.task_labels else {}),
+            **({"source": self.task_source} if self.task_source else {}),
         }
         if history is not None:
             for message in history.messages:
@@ -258,9 +269,9 @@ class Loop:
             if history is not None and history.open_calls:
                 # The conversation goes on without them; the fold of the stream says the same.
                 conversation.append(interrupted_results(history))
-            for message in () if history is None else history.told:
+            for told in () if history is None else history.told:
                 # Nor without what the run before was told and never read.
-                conversation.append(message)
+                conversation.append(told.message)
             state.usage, state.turns = Usage(), 0
             self._record(
                 RunStarted(
@@ -272,7 +283,7 @@ class Loop:
                     detail=detail,
                 )
             )
-            self._add_user_message(conversation, UserMessage.of(task))
+            self._add_task(conversation, task, state)
             return None
         if state.spent_s:
             detail["spent_s"] = state.spent_s
@@ -281,7 +292,7 @@ class Loop:
         self._record(RunResumed(run=state.id, model=self.model.name, detail=detail))
         if history is not None and history.run is not None and not history.said:
             # The process ended between the run's start and its first message.
-            self._add_user_message(conversation, UserMessage.of(history.run.task))
+            self._add_task(conversation, history.run.task, state)
         elif history is not None and history.messages:
             message = history.messages[-1]
             if isinstance(message, AssistantMessage) and not message.calls:
@@ -311,8 +322,12 @@ class Loop:
         ending = CompletionCheck(self.read_output)
         last_text = ""
         while True:
+            if self.receive is not None:
+                await self.receive(False)
             while state.inbox:
-                self._add_user_message(conversation, state.inbox.pop(0))
+                told = state.inbox.pop(0)
+                state.labels.update(told.labels)
+                self._add_user_message(conversation, told.message, by=told.by, labels=told.labels)
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:
@@ -351,12 +366,19 @@ class Loop:
             elif not state.inbox:
                 ended = ending.check(message)
                 if isinstance(ended, RunEnd):
-                    if self.before_stop is None or ended.status != "done":
+                    if self.receive is not None:
+                        await self.receive(True)
+                    if (
+                        not state.inbox
+                        and self.before_stop is not None
+                        and ended.status == "done"
+                        and (more := await self.before_stop(ended.answer))
+                    ):
+                        state.inbox.append(UserTold(UserMessage.of(more), by="hook"))
+                    if not state.inbox:
                         return ended
-                    if not (more := await self.before_stop(ended.answer)):
-                        return ended
-                    state.inbox.append(UserMessage.of(more))
-                elif ended:
+                    continue
+                if ended:
                     self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
 
     # -- calls --------------------------------------------------------------------------------
@@ -485,17 +507,29 @@ class Loop:
     def _record(self, event: Event) -> None:
         self.recorder.record(event)
 
+    def _add_task(self, conversation: WindowedConversation, task: str, state: RunState) -> None:
+        state.labels.update(self.task_labels)
+        self._add_user_message(
+            conversation, UserMessage.of(task), by=self.task_by, labels=self.task_labels
+        )  # fmt: skip
+
     def _add_user_message(
-        self, conversation: WindowedConversation, message: UserMessage, *, by: str = "user"
+        self,
+        conversation: WindowedConversation,
+        message: UserMessage,
+        *,
+        by: str = "user",
+        labels: tuple[str, ...] = (),
     ) -> None:
         conversation.append(message)
-        self.recorder.record(UserSaid(message, by))
+        self.recorder.record(UserSaid(message, by, labels))
 
     def _finished(self, state: RunState, ended: RunEnd) -> RunFinished:
         # What was told too late to be read stays in the session for its next run. Where this one can be taken
         # up again it reads it then: said now, it would end the wait of the calls that are open.
         while state.inbox and ended.status in ("done", "limit"):
-            self._record(UserSaid(state.inbox.pop(0)))
+            told = state.inbox.pop(0)
+            self._record(UserSaid(told.message, told.by, told.labels))
         return RunFinished(
             run=state.id,
             status=ended.status,

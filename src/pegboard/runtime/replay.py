@@ -113,6 +113,9 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         unpaid=script.exhausted_reason,
         policy=detail.get("policy", {}),
         code=detail.get("code", ()),
+        task_by=started.detail.get("by", "user"),
+        task_labels=tuple(started.detail.get("labels", ())),
+        task_source=started.detail.get("source", ""),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))

@@ -108,6 +108,15 @@ class Runs:
         """Whether a run is a call from outside: no model's turn follows, so it is never resumed."""
         return row.agent in ONE_CALLS
 
+    async def is_resumable_here(self, row: RunRow) -> bool:
+        """Whether `resume` takes the run: it worked in this workspace, with tools that we have."""
+        start = await self._history.events(row.stream, run=row.id, types=(RunStarted.type,))
+        try:
+            self._check_resumable(row, start)
+        except BuildError:
+            return False
+        return True
+
     # -- working ------------------------------------------------------------------------------------
 
     async def start(

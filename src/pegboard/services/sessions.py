@@ -9,6 +9,7 @@ from typing import Any
 from pegboard.config.models import AcceptedServers
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import ContextCompacted, Event
+from pegboard.ports.messages import InboundMessage
 from pegboard.ports.model import Model
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.fold import fold
@@ -65,6 +66,13 @@ class Conversation:
     async def send(self, text: str) -> AsyncGenerator[Event]:
         """Run on a message; its events as they happen. Leaving the loop cancels the run."""
         async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
+            async for event in events:
+                yield event
+        await self._log.flush()
+
+    async def answer(self, message: InboundMessage) -> AsyncGenerator[Event]:
+        """Run on a message of the session's inbox; its events as they happen."""
+        async with aclosing(self.agent.stream_message(message, recorder=self._log)) as events:
             async for event in events:
                 yield event
         await self._log.flush()

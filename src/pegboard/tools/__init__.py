@@ -33,6 +33,10 @@ TOOLS: Final[dict[str, str]] = {
     "image_describe": "pegboard.tools.image_describe:image_describe",
     "canvas": "pegboard.tools.canvas:canvas",
     "tts": "pegboard.tools.tts:tts",
+    "spawn": "pegboard.tools.spawn:spawn",
+    "sessions_spawn": "pegboard.tools.sessions_spawn:sessions_spawn",
+    "call_subagent": "pegboard.tools.call_subagent:call_subagent",
+    "subagents": "pegboard.tools.subagents:subagents",
 }
 """Built-in tools by name; loaded at first use."""
 
