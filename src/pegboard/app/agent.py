@@ -436,8 +436,10 @@ class Agent:
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
-        hooks = None if self.executor.hooks is None else SessionHooks(self.executor, state.session, state.id)
-        if hooks is not None:
+        hooks = None
+        if self.executor.hooks is not None:
+            shaper = self.executor.pipeline.parts.shaper
+            hooks = SessionHooks(self.executor.hooks, shaper, state.session, state.id)
             typed = message is None or message.by == "user"
             task = await hooks.prompt(task, tee, known=bool(before), typed=typed)
         history = fold(before) if before else None

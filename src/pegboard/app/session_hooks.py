@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import Notice, Recorder
 from pegboard.core.policy.taint import HOOKED
 
 if TYPE_CHECKING:
-    from pegboard.app.executor import Executor
+    from pegboard.core.result import Shaper
+    from pegboard.interop.hooks import Hooks
 
 MAX_STOPS: Final = 5
 """How often in a row the hooks of Stop may let a run go on."""
@@ -19,14 +20,14 @@ class SessionHooks:
     """The hooks of an executor, around one run.
 
     Args:
-        executor: whose hooks they are.
+        hooks: which.
+        shaper: takes secrets and control sequences out of what they say.
         session, run: of the run.
     """
 
-    def __init__(self, executor: Executor, session: str, run: str) -> None:
-        assert executor.hooks is not None
-        self._executor = executor
-        self._hooks = executor.hooks
+    def __init__(self, hooks: Hooks, shaper: Shaper, session: str, run: str) -> None:
+        self._hooks = hooks
+        self._shaper = shaper
         self._session = session
         self._run = run
         self._stops = 0
@@ -79,5 +80,4 @@ class SessionHooks:
 
     def _clean(self, said: str) -> str:
         """What a hook says, without secrets and control sequences, and not longer than a message may be."""
-        shaper: Any = self._executor.pipeline.parts.shaper
-        return shaper.shape(said, call_id="", tool="", max_chars=10_000).text
+        return self._shaper.shape(said, call_id="", tool="", max_chars=10_000).text
