@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pegboard.app.app import App
 from tests.cli.conftest import Run
 
 GUARD = """import json, sys
@@ -72,11 +73,17 @@ def test_what_a_hook_runs_is_changed_by_no_tool_unasked(guarded: Path, pegboard:
     assert (guarded / "scripts/check.sh").read_text() == "exit 0"
 
 
-def test_a_script_that_changes_during_a_session_lets_nothing_pass(guarded: Path, pegboard: Run) -> None:
+async def test_a_script_that_changes_during_a_session_lets_nothing_pass(guarded: Path, pegboard: Run) -> None:
     pegboard("trust", ".claude")
-    (guarded / ".claude/hooks/guard.py").write_text("print('anything')")
+    with App.open(workspace=guarded) as app:
+        async with app.executor() as executor:
+            before = await executor.call("exec", {"command": "echo hi"})
+            (guarded / ".claude/hooks/guard.py").write_text("print('anything')")
+            after = await executor.call("exec", {"command": "echo hi"})
 
-    # Between two commands it just does not count any more.
+    assert before.ok, before.text
+    assert after.error is not None and "guard.py is not as you trusted it" in after.error.message
+    # The next session leaves it out and says so.
     assert "ignored until you run" in pegboard("call", "exec", "command=echo hi").err
 
 
