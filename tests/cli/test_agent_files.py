@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from pegboard.app.app import App
+from pegboard.core.result import ToolResult
 from tests.cli.conftest import Run
 
 GUARD = """import json, sys
@@ -73,13 +75,17 @@ def test_what_a_hook_runs_is_changed_by_no_tool_unasked(guarded: Path, pegboard:
     assert (guarded / "scripts/check.sh").read_text() == "exit 0"
 
 
-async def test_a_script_that_changes_during_a_session_lets_nothing_pass(guarded: Path, pegboard: Run) -> None:
+def test_a_script_that_changes_during_a_session_lets_nothing_pass(guarded: Path, pegboard: Run) -> None:
     pegboard("trust", ".claude")
-    with App.open(workspace=guarded) as app:
-        async with app.executor() as executor:
-            before = await executor.call("exec", {"command": "echo hi"})
-            (guarded / ".claude/hooks/guard.py").write_text("print('anything')")
-            after = await executor.call("exec", {"command": "echo hi"})
+
+    async def two_calls() -> tuple[ToolResult, ToolResult]:
+        with App.open(workspace=guarded) as app:
+            async with app.executor() as executor:
+                before = await executor.call("exec", {"command": "echo hi"})
+                (guarded / ".claude/hooks/guard.py").write_text("print('anything')")
+                return before, await executor.call("exec", {"command": "echo hi"})
+
+    before, after = asyncio.run(two_calls())
 
     assert before.ok, before.text
     assert after.error is not None and "guard.py is not as you trusted it" in after.error.message
