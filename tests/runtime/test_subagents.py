@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from pegboard import PURE, Agent, Effect, builtin, tool
-from pegboard.core.events import Event, UserSaid
+from pegboard import PURE, Agent, Effect, ToolResult, builtin, tool
+from pegboard.core.events import CallFinished, Event, UserSaid
 from pegboard.models.scripted import ModelRequest, ScriptedModel
 from pegboard.ports.subagents import AgentSpec
 from tests.ledger import owes
@@ -37,7 +37,16 @@ def two_minds(
 ) -> ScriptedModel:
     """One model for both: the parent plays its turns in order, a child answers by what it was sent."""
     rest = iter(parent)
-    return ScriptedModel([lambda request: child(request) if is_child(request) else next(rest)] * 40)
+
+    def turn(request: ModelRequest) -> Mapping[str, Any]:
+        return child(request) if is_child(request) else next(rest)
+
+    return ScriptedModel([turn] * 40)
+
+
+def _id(result: ToolResult) -> str:
+    data: object = result.data
+    return cast("dict[str, str]", data).get("id", "") if isinstance(data, dict) else ""
 
 
 def last_text(request: ModelRequest) -> str:
@@ -63,7 +72,7 @@ async def test_a_run_ends_when_its_subagent_has_reported() -> None:
     answer = await agent.run("Have someone count")
 
     assert answer.answer == "It counted."
-    result = next(e.result for e in answer.events if e.type == "call.finished")
+    result = next(e.result for e in answer.events if isinstance(e, CallFinished))
     id = result.data["id"]
     assert str(result) == f"Subagent [counter] started (id: {id}). I'll notify you when it completes."
     by, report = said(list(answer.events))[1]
@@ -116,7 +125,7 @@ async def test_a_subagent_ends_after_fifteen_turns() -> None:
 
     answer = await agent.run("Go")
 
-    result = next(e.result for e in answer.events if e.type == "call.finished")
+    result = next(e.result for e in answer.events if isinstance(e, CallFinished))
     assert result.error is not None and "limit" in result.error.message
     assert next(count) == 15
 
@@ -135,7 +144,7 @@ async def test_call_subagent_waits_for_the_answer_and_names_the_agents_there_are
     agents = [AgentSpec(name="search", instructions="You search."), AgentSpec(name="crawl")]
     answer = await Agent(tools=builtin("call_subagent"), model=model, subagents=agents).run("Go")
 
-    first, second, third = [e.result for e in answer.events if e.type == "call.finished"]
+    first, second, third = [e.result for e in answer.events if isinstance(e, CallFinished)]
     assert "search, crawl" in str(first)
     assert second.error is not None and second.error.code == "invalid_arguments"
     assert str(third) == "You search. Find it"
@@ -158,7 +167,7 @@ async def test_there_are_at_most_so_many_and_so_deep() -> None:
     spec = AgentSpec(name="general", tools=("spawn",))
     answer = await Agent(tools=builtin("spawn"), model=model, subagents=[spec]).run("Go")
 
-    results = [e.result for e in answer.events if e.type == "call.finished"]
+    results = [e.result for e in answer.events if isinstance(e, CallFinished)]
     assert [r.ok for r in results] == [True] * 5 + [False]
     assert "5 subagents of this session are active" in str(results[-1])
     assert any("1 levels below" in text for text in deep)
@@ -184,8 +193,10 @@ async def test_a_subagent_is_steered_and_stopped_with_all_that_it_started(tmp_pa
     ids: list[str] = []
 
     def parent(request: ModelRequest) -> Mapping[str, Any]:
-        results = [r for m in request.messages for r in getattr(m, "results", ())]
-        ids.extend(r.data["id"] for r in results if isinstance(r.data, dict) and "id" in r.data)
+        results = [
+            r for m in request.messages for r in cast("tuple[ToolResult, ...]", getattr(m, "results", ()))
+        ]
+        ids.extend(found for found in (_id(r) for r in results) if found)
         steps = [
             calls("spawn", task="Wait", label="w"),
             calls("until_it_waits"),
@@ -195,7 +206,10 @@ async def test_a_subagent_is_steered_and_stopped_with_all_that_it_started(tmp_pa
         ]
         return steps[len(results)]
 
-    model = ScriptedModel([lambda r: calls("wait_here") if is_child(r) else parent(r)] * 20)
+    def mind(request: ModelRequest) -> Mapping[str, Any]:
+        return calls("wait_here") if is_child(request) else parent(request)
+
+    model = ScriptedModel([mind] * 20)
     spec = AgentSpec(name="general", tools=("wait_here",))
     agent = Agent(
         tools=[wait_here, until_it_waits, *builtin("spawn", "subagents")], model=model, subagents=[spec]
@@ -204,7 +218,7 @@ async def test_a_subagent_is_steered_and_stopped_with_all_that_it_started(tmp_pa
     answer = await agent.run("Go")
 
     assert answer.answer == "Stopped."
-    results = [str(e.result) for e in answer.events if e.type == "call.finished"]
+    results = [str(e.result) for e in answer.events if isinstance(e, CallFinished)]
     assert results[2] == f"Subagent {ids[0]}: stopped."
     assert results[3] == f"{ids[0]}  stopped  w"
 
@@ -289,7 +303,7 @@ def test_a_killed_run_reads_each_report_once(tmp_path: Path, own_home: Path, kin
 PROGRAM = '''
 import asyncio, json, sys
 from pathlib import Path
-from pegboard import PURE, Agent, tool, builtin
+from pegboard import Agent, Effect, tool, builtin
 from pegboard.models.scripted import ScriptedModel
 from pegboard.ports.subagents import AgentSpec
 from pegboard.store import open_store
@@ -300,7 +314,7 @@ from pegboard.store.runs import RunList
 path, kind, folder, *rest = sys.argv[1:]
 folder = Path(folder)
 
-@tool(effects=PURE)
+@tool(effects=[Effect("control", "world", at_least="allow")])
 async def work() -> str:
     """Work."""
     with (folder / "world.txt").open("a") as file:

@@ -171,3 +171,37 @@ async def test_a_worker_that_is_killed_in_a_call_is_followed_by_another_that_goe
     assert (folder / "log.txt").read_text() == "begun\n"
     assert [(r.status, r.task) for r in await app.runs.list()] == [("done", "Work")]
     assert await Inbox(app.store).all() == []
+
+
+async def test_a_subagent_that_waited_for_a_person_reports_when_it_was_answered(
+    app: App, folder: Path
+) -> None:
+    (folder.parent / "home").mkdir(exist_ok=True)
+    config = folder.parent / "agents.toml"
+    config.write_text('tools = ["spawn", "exec"]\n')
+    later = Interaction(approver=SuspendAll())
+    model = script(
+        folder,
+        calls("spawn", task="Fetch it"),
+        {"text": "Started."},
+        calls("exec", command="curl -s https://example.com"),
+        {"text": "It waits."},
+    )
+    with App.open(workspace=folder, config=config) as app:
+        events = [e async for e in app.runs.start("Go", later, session="s", model=model)]
+        assert isinstance(events[-1], RunFinished) and events[-1].answer == "It waits."
+        child, parent = await app.runs.list()
+        assert [child.status, parent.status] == ["suspended", "done"]
+        (pending,) = await app.approvals.pending(child.id)
+        await app.approvals.answer(pending.key, Refused("no", by="ada"))
+        script(folder, {"text": "It was refused."})  # Each process plays it from its first turn.
+
+        await Worker(app, app.history, app.sessions, app.runs, interaction=later, model=model).work(
+            until_idle=True
+        )
+
+        assert [r.status for r in await app.runs.list()] == ["done", "done", "done"]
+        reports = [text for by, text in said(await app.history.events("s")) if by == "subagent"]
+        assert [text.splitlines()[0].partition(" ")[0] for text in reports] == ["[Subagent", "[Subagent"]
+        assert "waits for a person's approval" in reports[0]
+        assert reports[1].endswith("It was refused.")

@@ -318,6 +318,23 @@ class Executor:
         pipeline = self.pipeline.with_recorder(recorder, approver=approver, middleware=middleware)
         return TurnExecutor(pipeline, hooks=self.turn_hooks)
 
+    def narrowed(self, toolkit: Toolkit, *, wiring: Wiring, session: str, agent: str, depth: int) -> Executor:
+        """An executor of fewer tools over the same workspace, policy and people, for a subagent."""
+        parts = self.pipeline.parts
+        hooks = () if self.hooks is None else (self.hooks.for_subagent(agent),)
+        executor = Executor(
+            toolkit,
+            wiring=wiring,
+            session=session,
+            agent=agent,
+            approver=parts.approver,
+            timeout_s=parts.timeout_s,
+            hooks=(*self.turn_hooks, *hooks),
+        )
+        executor.context = replace(executor.context, depth=depth)
+        executor.on_warning = self.on_warning
+        return executor
+
     async def aclose(self) -> None:
         """End what was started: sessions, background commands, threads."""
         if self.hooks is not None:

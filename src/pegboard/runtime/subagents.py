@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pegboard.core.call.call import new_id
 from pegboard.core.context import Context, current_context
@@ -21,6 +21,7 @@ from pegboard.ports.subagents import ACTIVE, AgentSpec, Child, ChildRequest
 from pegboard.runtime.fold import fold
 from pegboard.store.children import Children
 from pegboard.store.inbox import Inbox
+from pegboard.store.leases import SessionBusy
 
 RULES: Final = (
     "You are a subagent. Do the task that you are given, and nothing else. Your last message is the report to the "
@@ -58,12 +59,12 @@ class OpenChild:
     Attributes:
         events: what it holds.
         start: runs on a message.
-        resume: takes up a run of this id.
+        resume: takes up a run of this id, given what was answered to its questions.
     """
 
     events: Sequence[Event]
     start: Callable[[InboundMessage], AsyncGenerator[Event]]
-    resume: Callable[[str], AsyncGenerator[Event]]
+    resume: Callable[[str, Mapping[str, Any]], AsyncGenerator[Event]]
 
 
 class Host(Protocol):
@@ -154,7 +155,7 @@ class SubagentRuns:
         context = current_context()
         message = InboundMessage(
             session=child.session, content=text, id=new_id("m"), by="agent", channel="system",
-            sender_id=context.session, labels=tuple(sorted(context.labels)),
+            sender_id=context.session, labels=tuple(sorted(context.labels)), wake=False,
         )  # fmt: skip
         await Inbox(self._host.store(context.session)).add(message)
         return child
@@ -197,9 +198,14 @@ class SubagentRuns:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def resume(self, child: Child) -> AsyncGenerator[Event]:
-        """Take a subagent further whose process has ended or whose wait is over; its new events as they happen."""
-        async with aclosing(self._work(child)) as events:
+    async def resume(self, child: Child, answers: Mapping[str, Any]) -> AsyncGenerator[Event]:
+        """Take a subagent further whose process has ended or whose wait is over; its new events as they happen.
+
+        Args:
+            child: which.
+            answers: see Agent.resume_events.
+        """
+        async with aclosing(self._work(child, answers)) as events:
             async for event in events:
                 yield event
 
@@ -223,17 +229,28 @@ class SubagentRuns:
             try:
                 async for _ in events:
                     pass
+            except SessionBusy:
+                await self._until_ended(child)  # Another process has taken it up; it reports there.
             except PegboardError as error:
                 await self._settle(child, "failed", error=str(error))
 
-    async def _work(self, child: Child) -> AsyncGenerator[Event]:
+    async def _until_ended(self, child: Child) -> None:
+        while True:
+            now = await self._children(child.parent).get(child.id)
+            if now is None or now.status != "running":
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    async def _work(self, child: Child, answers: Mapping[str, Any] | None = None) -> AsyncGenerator[Event]:
         children = self._children(child.parent)
         labels = set(child.labels)
         async with self._host.open(child, self._spec(child.agent)) as opened:
             labels |= fold(opened.events).labels
             run, finished = _own_run(child, opened.events)
             if finished is None or finished.status not in ("done", "limit"):
-                events = opened.start(_first_message(child)) if run is None else opened.resume(run)
+                events = (
+                    opened.start(_first_message(child)) if run is None else opened.resume(run, answers or {})
+                )
                 async with aclosing(events):
                     async for event in events:
                         yield event
@@ -344,6 +361,7 @@ class SubagentRuns:
         )  # fmt: skip
 
 
+_LOOK_S: Final = 0.5
 _LOOKED_AT: Final = frozenset({ModelReplied.type, CallFinished.type})
 
 

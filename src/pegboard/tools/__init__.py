@@ -33,6 +33,8 @@ TOOLS: Final[dict[str, str]] = {
     "image_describe": "pegboard.tools.image_describe:image_describe",
     "canvas": "pegboard.tools.canvas:canvas",
     "tts": "pegboard.tools.tts:tts",
+    "cron": "pegboard.tools.cron:cron",
+    "schedule_task": "pegboard.tools.schedule_task:schedule_task",
     "spawn": "pegboard.tools.spawn:spawn",
     "sessions_spawn": "pegboard.tools.sessions_spawn:sessions_spawn",
     "call_subagent": "pegboard.tools.call_subagent:call_subagent",
