@@ -32,6 +32,7 @@ from pegboard.config.reading import (
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.schedules import ScheduleSettings, read_schedules
 from pegboard.config.secrets import SecretSpec
+from pegboard.config.store import StoreSettings, read_store
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
 from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
@@ -85,6 +86,7 @@ class Config:
         agent_files: agents and slash commands that lie in the folders which agents share.
         hooks: the user's own programs at events, those of trusted project files behind the user's.
         model_servers: ports where local model servers are looked for; None = the usual ones.
+        store: where history, grants and sessions are kept.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
         files: the files that were read, the user's first.
         ignored: what a file wanted and did not get, one sentence each: mostly an untrusted project's.
@@ -120,6 +122,7 @@ class Config:
     hooks: tuple[Hook, ...] = ()
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    store: StoreSettings = field(default_factory=StoreSettings)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -308,6 +311,13 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 read = read_hook_settings(typed(dict, value, path, key), path, own=source == "user")
                 changes[key] = config.hooks + read.hooks
                 unusable += read.notes
+            case "store" if source != "user":
+                # Before a call is made, grants and history of this machine would lie in a project's hands.
+                unusable.append(
+                    f"{path.name}: key 'store' is ignored: it belongs into your own settings file"
+                )
+            case "store":
+                changes[key] = read_store(value, path)
             case "browser":
                 changes[key] = read_browser(value, path, before=config.browser)
             case "mcpservers":

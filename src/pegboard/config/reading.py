@@ -16,7 +16,7 @@ KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "network", "web", "media", "limits", "agents", "subagents", "path_prepend", "exec_timeout_s", "mcpservers",
     "schedules", "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins", "hooks",
-    "browser", "fallback_models", "allow_models", "model_servers", "model_keys",
+    "browser", "fallback_models", "allow_models", "model_servers", "model_keys", "store",
 )  # fmt: skip
 """The keys of the first level."""
 

@@ -8,6 +8,7 @@ from pegboard.files.journal import Journal, JournalEntry
 from pegboard.files.undo import ById, Last, UndoReport
 from pegboard.files.workspace import Workspace
 from pegboard.services.runtime import Runtime
+from pegboard.shell.sandbox.git import repository_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,11 @@ class Undo:
             ToolError: the journal has no such call or run.
         """
         runtime = self._runtime
+        repository = repository_of(runtime.workspace)
         files = Workspace(
             runtime.workspace, journal=self._journal(), full_access=runtime.policy.mode == "full",
             home=runtime.paths.home, allowed_dirs=runtime.config.allowed_dirs,
+            restored_dirs=() if repository is None else (repository.common,),
         )  # fmt: skip
         try:
             what = Last() if target is None else ById(id=target)

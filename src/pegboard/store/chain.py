@@ -82,6 +82,12 @@ class Chain:
             return None
         return int(kept["seq"]), str(kept["mac"])
 
+    def forget(self) -> None:
+        """Forget all ends: another history was put in the store's place."""
+        if self.heads is not None:
+            for file in self.heads.glob("*.json"):
+                file.unlink(missing_ok=True)
+
     def streams(self) -> list[str]:
         """The streams whose end was written down: one that was removed whole is missed too."""
         files = [] if self.heads is None else sorted(self.heads.glob("*.json"))

@@ -313,7 +313,8 @@ class Preview:
             return "\n".join((*lines, *([f"  {self.error.hint}"] if self.error.hint else ())))
         why = self.reason or self.rule
         lines = [f"effects   {self._effects()}", f"decision  {self.decision}{f' ({why})' if why else ''}"]
-        return "\n".join((*lines, *((c.diff or f"{c.kind} {c.path}").rstrip("\n") for c in self.changes)))
+        changes = (f"{c.summary()}\n{c.diff}".rstrip("\n") for c in self.changes)
+        return "\n".join((*lines, *changes))
 
     def __repr__(self) -> str:
         outcome = self.decision if self.error is None else f"error {self.error.code}"
