@@ -11,8 +11,7 @@ from pegboard.config.agent_files import AgentFiles
 from pegboard.config.agent_files import read_agents as read_agent_files
 from pegboard.config.reading import table_of, texts, typed
 from pegboard.core.errors import ConfigError
-from pegboard.ports.subagents import AgentSpec
-from pegboard.runtime.subagents import SubagentLimits
+from pegboard.ports.subagents import AgentSpec, SubagentLimits
 
 _KEYS: Final = ("description", "instructions", "tools", "model", "turns")
 _LIMITS: Final = {"depth": (0, 5), "children": (1, 50), "running": (1, 64)}

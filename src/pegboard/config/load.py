@@ -43,8 +43,7 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
-from pegboard.ports.subagents import AgentSpec
-from pegboard.runtime.subagents import SubagentLimits
+from pegboard.ports.subagents import AgentSpec, SubagentLimits
 
 if TYPE_CHECKING:
     from pegboard.interop.hooks import Hook
