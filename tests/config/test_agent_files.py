@@ -81,7 +81,8 @@ def test_trusted_skills_are_offered_beside_the_users_which_win(paths: Paths, pro
     for file in (theirs, more):
         Trust(paths).add(file)
 
-    skills = ConfiguredTools(load_config(paths, project), paths).skills
+    notes: list[str] = []
+    skills = ConfiguredTools(load_config(paths, project), paths, notes.append).skills
 
     assert skills is not None
     assert {s.name: s.description for s in skills.skills.values()} == {"sums": "mine", "maps": "Helps"}

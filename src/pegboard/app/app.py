@@ -107,7 +107,7 @@ class App:
         self._named_store = store
         self._store: HistoryStore | None = None
         self._redactor: Redactor | None = None
-        self._offered = ConfiguredTools(config, paths)
+        self._offered = ConfiguredTools(config, paths, lambda text: self.on_warning(text))
         self.history = History(
             lambda: self.store, paths, lambda text: self.redactor.redact(text), settings=config.store
         )

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 class ConfiguredTools:
     """What one App offers, without the tools of MCP servers."""
 
-    def __init__(self, config: Config, paths: Paths) -> None:
+    def __init__(self, config: Config, paths: Paths, on_warning: Callable[[str], None]) -> None:
         self._config = config
         self._paths = paths
+        self._on_warning = on_warning
         self._toolkit: Toolkit | None = None
         self._skills: Skills | None = None
 
@@ -48,7 +49,7 @@ class ConfiguredTools:
         """The skills that the settings name; None without any."""
         files = self._config.tool_files
         if self._skills is None and (files.skills or files.found):
-            self._skills = skills_of(self._config, self._paths)
+            self._skills = skills_of(self._config, self._paths, self._on_warning)
         return self._skills
 
     def only(self, name: str) -> Toolkit:
@@ -63,7 +64,7 @@ class ConfiguredTools:
     def _with_files(self, toolkit: Toolkit) -> Toolkit:
         skills = self.skills
         try:
-            toolkit += tools_of(self._config)
+            toolkit += tools_of(self._config, self._on_warning)
             return toolkit if skills is None else toolkit + skills.toolkit()
         except ConfigError:
             raise
@@ -107,8 +108,13 @@ class HostSecrets:
         return value
 
 
-def tools_of(config: Config) -> Toolkit:
+def tools_of(config: Config, on_warning: Callable[[str], None]) -> Toolkit:
     """The tools that the settings name beside built-in ones; no skills.
+
+    Args:
+        config: the settings.
+        on_warning: is told of each file that cannot be read, and of each OpenAPI document that makes no tools: it
+            costs its own tools.
 
     Raises:
         ConfigError: a file or plug-in is wrong; the message names it and the settings' key.
@@ -121,9 +127,15 @@ def tools_of(config: Config) -> Toolkit:
     for path in files.http:
         from pegboard.interop.http_tools import http_tools
 
-        kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+        try:
+            kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+        except OSError as error:
+            on_warning(f"the tools of {path} are missing: {error}")
     for one in files.openapi:
-        kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+        try:
+            kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+        except ConfigError as error:
+            on_warning(f"{error}; its tools are left out")
     if files.plugins:
         from pegboard.interop.plugins import plugin_tools
 
@@ -131,11 +143,16 @@ def tools_of(config: Config) -> Toolkit:
     return _made("tool files", lambda: Toolkit(kits))
 
 
-def skills_of(config: Config, paths: Paths) -> Skills | None:
+def skills_of(config: Config, paths: Paths, on_warning: Callable[[str], None]) -> Skills | None:
     """The skills that the settings name; None without any.
 
+    Args:
+        config: the settings.
+        paths: where the list of trusted files lies.
+        on_warning: is told of each skill that cannot be read, and why: only that one is missing.
+
     Raises:
-        ConfigError: a SKILL.md is wrong; the message names it.
+        ConfigError: two skills have one name; the message names both.
     """
     files = config.tool_files
     if not files.skills and not files.found:
@@ -148,7 +165,10 @@ def skills_of(config: Config, paths: Paths) -> Skills | None:
         real = path.resolve()
         return None if real not in files.inside else trust.trusts(path)
 
-    return _made("skills.folders", lambda: Skills(files.skills, trusted=still, found=files.found))
+    return _made(
+        "skills.folders",
+        lambda: Skills(files.skills, trusted=still, found=files.found, on_warning=on_warning),
+    )
 
 
 def _openapi(one: OpenAPIFile, secrets: HostSecrets) -> Toolkit:

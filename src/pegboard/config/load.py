@@ -152,7 +152,7 @@ def load_config(
             variable is not set; the message names file and key.
     """
     env = this_environment() if environment is None else environment
-    config = Config()
+    config, trust = Config(), Trust(paths)
     mine = file or _find(paths.config)
     if file is not None and not file.is_file():
         raise ConfigError(f"the config file {file} does not exist")
@@ -160,22 +160,22 @@ def load_config(
         config = _apply(config, read_file(mine, env), mine, source="user")
     theirs = None if workspace is None else _find(workspace)
     if theirs is not None and theirs != mine:
-        trusted = Trust(paths).trusts(theirs)
-        config = _project(config, theirs, env, trusted=trusted)
+        config = _project(config, theirs, env, trusted=trust.trusts(theirs))
     if config.tool_files:
-        kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
+        kept, ignored = trusted_only(config.tool_files, trust, workspace)
         config = replace(config, tool_files=kept, ignored=config.ignored + ignored)
-    return _with_agent_files(config, paths, workspace)
+    config = _with_agent_files(config, paths, workspace, trust)
+    return replace(config, ignored=(trust.fault, *config.ignored)) if trust.fault else config
 
 
-def _with_agent_files(config: Config, paths: Paths, workspace: Path | None) -> Config:
+def _with_agent_files(config: Config, paths: Paths, workspace: Path | None, trust: Trust) -> Config:
     """The config with the hooks and skills that lie in the folders which agents share."""
-    found = find_agent_files(paths, workspace)
+    found = find_agent_files(paths, workspace, trust=trust)
     hooks, notes = config.hooks, list(config.ignored)
     if config.hooks or found.hooks:
         from pegboard.config.hooks import trusted_hooks
 
-        hooks, more = trusted_hooks(config.hooks, found.hooks, Trust(paths), workspace)
+        hooks, more = trusted_hooks(config.hooks, found.hooks, trust, workspace)
         notes += more
     if workspace is not None and (ignored := found.ignored(workspace)):
         notes.append(ignored)
@@ -304,6 +304,7 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+                unusable += more.missing
             case "hooks":
                 from pegboard.config.hooks import read_hook_settings
 

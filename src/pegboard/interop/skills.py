@@ -100,6 +100,7 @@ class Skills:
             whoever calls this decides.
         trusted: asked each time that a SKILL.md is read, since a trusted one may be another by then.
         found: further folders that nobody named: of these the first of a name counts, and a wrong one is left out.
+        on_warning: is told of a skill that cannot be read, which is then left out; None = it is an error.
 
     Raises:
         BuildError: a SKILL.md without name or description, or two skills of one name.
@@ -111,12 +112,19 @@ class Skills:
         *,
         trusted: StillTrusted | None = None,
         found: Iterable[Path] = (),
+        on_warning: Callable[[str], None] | None = None,
     ) -> None:
         self._trusted: StillTrusted = trusted or (lambda _: None)
         self.skills: dict[str, Skill] = {}
         for folder in folders:
             for path in _found(Path(folder).expanduser()):
-                skill = read_skill(path)
+                try:
+                    skill = read_skill(path)
+                except (BuildError, OSError) as error:
+                    if on_warning is None:
+                        raise
+                    on_warning(f"the skill {path} is left out: {error}")
+                    continue
                 if skill.name in self.skills:
                     raise BuildError(
                         f"two skills are called {skill.name!r}: {self.skills[skill.name].folder} and {path}"

@@ -13,7 +13,7 @@ from pegboard.config.store import StoreSettings
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, PayloadsPurged
 from pegboard.ports.store import Bodies, Put, Record, StoreError
-from pegboard.store.chain import ROWS, Chain, Fault, Verification
+from pegboard.store.chain import GENESIS, ROWS, Chain, Fault, Verification
 from pegboard.store.encoding import Redact
 from pegboard.store.history import HistoryStore
 from pegboard.store.leases import Leases, Owner
@@ -226,6 +226,11 @@ class History:
         """Every fault of the tables beside the streams: grants, labels, budgets, artifacts and the like."""
         ends = _known({"the kept seal": self.chain.head(ROWS), "the anchor": anchor})
         return await self.store.check_rows(ends)
+
+    async def accept(self, session: str) -> None:
+        """Take the end that a session has now for its end: what was cut off is not missed any more."""
+        last = await self.store.read(session, last=1, bodies=False)
+        self.chain.keep_head(session, *((last[0].seq, last[0].mac) if last else (0, GENESIS)))
 
     async def bodies(self, session: str, *, before: float) -> tuple[int, int, float | None]:
         """How many bodies older than a time a session holds, their bytes, and when the oldest was written."""

@@ -72,6 +72,10 @@ class HistoryStore(Store, Protocol):
         """
         ...
 
+    async def seal_rows(self) -> None:
+        """Seal the rows as they are, although `check_rows` finds faults."""
+        ...
+
     async def check(self) -> str:
         """What is wrong with the store itself, empty if nothing."""
         ...

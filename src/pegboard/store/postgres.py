@@ -79,14 +79,20 @@ SET LOCAL idle_in_transaction_session_timeout = '10s'
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    """Records and rows that are written together, or a range that is deleted."""
+    """Records and rows that are written together, or a range that is deleted, or all rows sealed anew."""
 
     stream: str = ""
     records: Sequence[Record] = ()
     puts: Sequence[Put] = ()
     power_loss: bool = False
     delete: Rows | Bodies | None = None
+    reseal: bool = False
     done: Future[Any] = field(default_factory=Future[Any])
+
+    @property
+    def alone(self) -> bool:
+        """Whether it has a transaction of its own."""
+        return self.delete is not None or self.reseal
 
 
 class PostgresStore:
@@ -249,6 +255,10 @@ class PostgresStore:
         return seal.faults(
             ((r["tbl"], Row(r["key"], r["value"], r["version"]), r["mac"]) for r in rows), state, ends
         )
+
+    async def seal_rows(self) -> None:
+        """See HistoryStore."""
+        await self._database.write(_Write(reseal=True))
 
     async def check(self) -> str:
         """See HistoryStore. Whether each stream is numbered without gaps; PostgreSQL has checksums for its files."""
@@ -458,12 +468,12 @@ class _Database:
             group: list[_Write] = []
             while self._writes and len(group) < _MOST:
                 job = self._writes[0]
-                if job.delete is not None and group:
+                if job.alone and group:
                     break
                 self._writes.popleft()
                 if job.done.set_running_or_notify_cancel():
                     group.append(job)
-                if job.delete is not None:
+                if job.alone:
                     break
             if group:
                 await self._write_group(group)
@@ -510,7 +520,12 @@ class _Database:
                 if self.seal is not None and self._unsealed:
                     await changes.open_seal()
                 job = group[0]
-                outcomes[:] = [await changes.delete(job.delete)] if job.delete else await changes.apply(group)
+                if job.reseal:
+                    outcomes[:] = [await changes.renew_seal()]
+                else:
+                    outcomes[:] = (
+                        [await changes.delete(job.delete)] if job.delete else await changes.apply(group)
+                    )
                 await changes.write()
                 ticket.append(head["id"])
                 await db.execute("COMMIT")
@@ -556,15 +571,25 @@ class _Changes:
         assert self._seal is not None
         if not self._seal.open(self._state):
             return
+        self._state = self._seal.first(await self._rewrite_macs(self._seal))
+        await self._write_state(self._state)
+
+    async def renew_seal(self) -> None:
+        """Seal the rows as they are."""
+        if self._seal is not None:
+            self._state = self._seal.renew(await self._rewrite_macs(self._seal), self._state)
+            await self._write_state(self._state)
+
+    async def _rewrite_macs(self, seal: Seal) -> list[str]:
+        """Give every row the mac that it should have; all of them."""
         rows = await self._db.fetch(f"SELECT tbl, digest, key, value, version FROM {self._s}.kept")
-        macs = [self._seal.mac(r["tbl"], Row(r["key"], r["value"], r["version"])) for r in rows]
+        macs = [seal.mac(r["tbl"], Row(r["key"], r["value"], r["version"])) for r in rows]
         await self._db.execute(
             f"UPDATE {self._s}.kept k SET mac=w.m FROM unnest($1::text[], $2::bytea[], $3::text[]) w(t, d, m) "
             "WHERE k.tbl=w.t AND k.digest=w.d",
             [r["tbl"] for r in rows], [r["digest"] for r in rows], macs,
         )  # fmt: skip
-        self._state = self._seal.first(macs)
-        await self._write_state(self._state)
+        return macs
 
     async def apply(self, group: list[_Write]) -> list[Any]:
         """The versions that each write gives, or its Conflict; then nothing of it is among the changes."""

@@ -51,15 +51,25 @@ class Seal:
         if state is None and kept is None:
             self._whole = True
             return True
-        self._whole = (
-            state is not None and state.mac == self._mac_of(state.changes, state.total)
-            and (kept is None or kept[0] <= state.changes)
-        )  # fmt: skip
+        self._whole = state is not None and self._holds(state)
         return False
 
     def first(self, macs: Iterable[str]) -> SealState:
         """The first state over rows that have these macs."""
         return self._state(1, sum(number_of(mac) for mac in macs))
+
+    def renew(self, macs: Iterable[str], state: SealState | None) -> SealState:
+        """The state over rows as they are, although their seal does not hold: a person has accepted that.
+
+        Args:
+            macs: the rows' own, made anew.
+            state: before.
+        """
+        assert self._chain is not None
+        kept = self._chain.head(ROWS)
+        before = max(0 if kept is None else kept[0], 0 if state is None else state.changes)
+        self._whole = True
+        return self._state(before + 1, sum(number_of(mac) for mac in macs))
 
     def mac(self, table: str, row: Row) -> str:
         """The mac of a row."""
@@ -76,8 +86,13 @@ class Seal:
             state: before the change.
             difference: the macs of the new rows less those of the rows that they replace.
         """
-        if state is None or not self._whole:
+        if state is None:
             return None
+        if not self._whole:
+            # Another process may have sealed the tables anew since.
+            self._whole = self._holds(state)
+            if not self._whole:
+                return None
         return self._state(state.changes + 1, int(state.total, 16) + difference)
 
     def keep(self) -> None:
@@ -128,6 +143,14 @@ class Seal:
         text = f"{total % _MODULUS:032x}"
         self._unkept = SealState(changes, text, self._mac_of(changes, text))
         return self._unkept
+
+    def _holds(self, state: SealState) -> bool:
+        """Whether a seal was made with the key, and none is known that is later."""
+        assert self._chain is not None
+        kept = self._chain.head(ROWS)
+        return state.mac == self._mac_of(state.changes, state.total) and (
+            kept is None or kept[0] <= state.changes
+        )
 
     def _mac_of(self, changes: int, total: str) -> str:
         assert self._chain is not None

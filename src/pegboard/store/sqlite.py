@@ -113,7 +113,8 @@ class SqliteStore:
                 [(stream, r.seq, r.run, r.type, r.at, r.digest, r.mac) for r in records],
             )
             db.executemany(
-                "INSERT INTO payloads VALUES (?,?,?)",
+                # A body without its record, left behind by damage, gives way.
+                "INSERT OR REPLACE INTO payloads VALUES (?,?,?)",
                 [(stream, r.seq, r.body) for r in records if r.body is not None],
             )
             _put(db, puts, self._connection.seal)
@@ -232,6 +233,17 @@ class SqliteStore:
         return await self._connection.ask(
             _Job(lambda db: seal.faults(_sealed_rows(db), _state(db), ends), writes=True)
         )
+
+    async def seal_rows(self) -> None:
+        """See HistoryStore."""
+        seal = self._connection.seal
+        if seal is None:
+            return
+
+        def work(db: sqlite3.Connection) -> None:
+            _write_state(db, seal.renew(_rewrite_macs(db, seal), _state(db)))
+
+        await self._connection.ask(_Job(work, writes=True))
 
     async def check(self) -> str:
         """What SQLite finds wrong with the file, empty if nothing; it is recovered if that was asked for at `open`.
@@ -518,9 +530,14 @@ def _open_seal(db: sqlite3.Connection, seal: Seal) -> None:
         "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq WHERE p.seq IS NULL GROUP BY e.stream",
         (PURGED,),
     )
-    macs = [(seal.mac(table, row), table, row.key) for table, row, _ in list(_sealed_rows(db))]
-    db.executemany("UPDATE kept SET mac=? WHERE tbl=? AND key=?", macs)
-    _write_state(db, seal.first(mac for mac, _, _ in macs))
+    _write_state(db, seal.first(_rewrite_macs(db, seal)))
+
+
+def _rewrite_macs(db: sqlite3.Connection, seal: Seal) -> list[str]:
+    """Give every row the mac that it should have; all of them."""
+    rows = [(row.value, seal.mac(table, row), table, row.key) for table, row, _ in list(_sealed_rows(db))]
+    db.executemany("UPDATE kept SET value=?, mac=? WHERE tbl=? AND key=?", rows)
+    return [mac for _, mac, _, _ in rows]
 
 
 def _sealed_rows(db: sqlite3.Connection) -> Iterator[tuple[str, Row, str]]:
