@@ -13,6 +13,7 @@ from pegboard.app.answer import Answer, answer_of
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
+from pegboard.app.session_hooks import SessionHooks
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import Turn, new_id
 from pegboard.core.errors import BuildError
@@ -458,6 +459,12 @@ class Agent:
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
+        hooks = None
+        if self.executor.hooks is not None:
+            shaper = self.executor.pipeline.parts.shaper
+            hooks = SessionHooks(self.executor.hooks, shaper, state.session, state.id)
+            typed = message is None or message.by == "user"
+            task = await hooks.prompt(task, tee, known=bool(before), typed=typed)
         history = fold(before) if before else None
         if run is not None:
             _refuse_again(state.asked, before, run)
@@ -525,6 +532,8 @@ class Agent:
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
             code=() if session is None else own_code(self.executor.toolkit),
             tools_from=self._tools_from,
+            before_stop=None if hooks is None else hooks.before_stop,
+            before_compact=None if hooks is None else hooks.before_compact,
             receive=receive,
             **_sender(message, None if run is None or history is None else history.run),
         )

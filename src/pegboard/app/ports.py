@@ -135,7 +135,7 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
                 _protected,
                 assembly.workspace,
                 assembly.paths.home,
-                config.tool_files.python_inside(assembly.workspace),
+                (*config.tool_files.python_inside(assembly.workspace), *_hook_scripts(assembly)),
             ),
         )
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
@@ -245,16 +245,27 @@ def _shared_repository(root: Path) -> tuple[Path, ...]:
     return () if repository is None else (repository.common,)
 
 
+def _hook_scripts(assembly: Assembly) -> tuple[str, ...]:
+    """Workspace-relative names of the files that hooks run."""
+    if not assembly.config.hooks:
+        return ()
+    from pegboard.config.hooks import script_names
+
+    return script_names(assembly.config.hooks, assembly.workspace)
+
+
 def _protected(root: Path, home: Path, own: Sequence[str], target: str) -> str | None:
-    """The entry that protects a target: of the list, a file that holds our tools, or what git's configuration
-    takes in now."""
+    """The entry that protects a target: of the list, a file that holds our tools or that hooks run, or what git's
+    configuration takes in now."""
     if (entry := protected_entry(target)) is not None:
         return entry
-    if target in own:
-        return target
     from pegboard.shell.sandbox import git
 
-    names = (*git.started_by(root), *git.inside(root, git.included_files(git.own_settings(home), home)))
+    names = (
+        *own,
+        *git.started_by(root),
+        *git.inside(root, git.included_files(git.own_settings(home), home)),
+    )
     return next((name for name in names if target == name or target.startswith(f"{name}/")), None)
 
 
@@ -363,7 +374,13 @@ def _subagents(assembly: Assembly) -> Any:
     from pegboard.app.subagents import subagent_runs
 
     config = assembly.config
-    return subagent_runs(assembly.wiring, specs=config.agents, limits=config.subagents)
+    specs = config.agents
+    if config.agent_files.agents:
+        from pegboard.config.agents import agents_of
+
+        taken = {spec.name for spec in specs}
+        specs += tuple(spec for spec in agents_of(config.agent_files) if spec.name not in taken)
+    return subagent_runs(assembly.wiring, specs=specs, limits=config.subagents)
 
 
 def _tool_search(assembly: Assembly) -> Any:

@@ -155,6 +155,10 @@ def choose_backend(
     # Of the person's own settings too: each command looks at the repository's only.
     taken = git.folder_inside(root, settled.get("core.hookspath", ""))
     own = git.inside(root, git.included_files(git.own_settings(paths.home), paths.home))
+    if config.hooks:
+        from pegboard.config.hooks import script_names
+
+        own = (*own, *script_names(config.hooks, root))
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),

@@ -154,7 +154,9 @@ class Chat:
                 self._print_model(talk)
                 while (text := await self._terminal.read()) is not None:
                     if text.startswith("/"):
-                        if not await self._command(text, state):
+                        if (prompt := await self._expanded(text)) is not None:
+                            self._take(prompt, state)
+                        elif not await self._command(text, state):
                             self._stop()
                             break
                     elif text.strip():
@@ -185,6 +187,10 @@ class Chat:
         if events := talk.earlier():
             count = sum(e.type == "message.user" for e in events)
             print_note(f"{count} earlier message{'' if count == 1 else 's'} loaded")
+
+    async def _expanded(self, text: str) -> str | None:
+        """The prompt of a slash command from a file; None if it is one of the chat's own, or of no file."""
+        return None if text.split()[0] in COMMANDS else await self._app.slash_commands.expand(text)
 
     async def _command(self, text: str, state: ChatState) -> bool:
         """Carry out a slash command; False ends the chat."""

@@ -62,7 +62,9 @@ async def run_command(text: str, state: ChatState) -> str:
 
 
 async def _help(rest: str, state: ChatState) -> str:
-    table([(name, c.help) for name, c in COMMANDS.items()], head=("command", "what it does"))
+    rows = [(name, c.help) for name, c in COMMANDS.items()]
+    rows += [(f"/{c.name}", escape_controls(c.description)) for c in await state.app.slash_commands.list()]
+    table(rows, head=("command", "what it does"))
     return ""
 
 

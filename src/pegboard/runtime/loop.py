@@ -22,6 +22,7 @@ from pegboard.core.events import (
     RunResumed,
     RunStarted,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.limits import Clock, Limits, SystemClock
 from pegboard.core.result import ToolResult, for_model
@@ -151,6 +152,8 @@ class Loop:
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
         charge: books what a turn of the model has cost; None = nobody counts.
         policy: mode and revision of the rules that decide its calls, told with its start.
+        before_stop: given the answer of a run that is done; a message that it goes on with, empty where it ends.
+        before_compact: awaited before the conversation is shortened to fit.
         receive: takes in what has arrived for the session, asked before each request and once more before the run
             ends (then with True: it may wait for what the run has started); None = nothing arrives.
         task_by, task_labels, task_source: who wrote the task, see UserTold.
@@ -175,6 +178,8 @@ class Loop:
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
     code: Sequence[str] = ()
     tools_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    before_stop: Callable[[str], Awaitable[str]] | None = None
+    before_compact: Callable[[], Awaitable[None]] | None = None
     receive: Callable[[bool], Awaitable[None]] | None = None
     task_by: str = "user"
     task_labels: tuple[str, ...] = ()
@@ -315,6 +320,7 @@ class Loop:
             price=self.price,
             charge=self.charge,
             telemetry=self.telemetry,
+            before_compact=self.before_compact,
         )
         repeats = RepeatGuard()
         ending = CompletionCheck(self.read_output)
@@ -366,6 +372,13 @@ class Loop:
                 if isinstance(ended, RunEnd):
                     if self.receive is not None:
                         await self.receive(True)
+                    if (
+                        not state.inbox
+                        and self.before_stop is not None
+                        and ended.status == "done"
+                        and (more := await self.before_stop(ended.answer))
+                    ):
+                        state.inbox.append(UserTold(UserMessage.of(more), by="hook"))
                     if not state.inbox:
                         return ended
                     continue

@@ -119,6 +119,12 @@ class WindowedConversation:
         """See Conversation."""
         return self._talk.reply(allow_tools=allow_tools)
 
+    @property
+    def over(self) -> bool:
+        """Whether it has to be made to fit before the next request."""
+        budget = self._window.budget
+        return (budget is not None and self._tokens > budget) or too_many_images(self._images)
+
     def fit(self) -> ContextCompacted | None:
         """Make the conversation fit before the next request; what was done, None where nothing had to be.
 
@@ -126,8 +132,7 @@ class WindowedConversation:
             ContextOverflow: it cannot be made to fit.
         """
         budget = self._window.budget
-        over = budget is not None and self._tokens > budget
-        if not over and not too_many_images(self._images):
+        if not self.over:
             return None
         if budget is None:
             return self.compact(self._tokens * 4)
@@ -177,11 +182,14 @@ class ModelTurns:
     price: Callable[[str, AssistantMessage], float | None] | None
     charge: Callable[[AssistantMessage], Awaitable[None]] | None
     telemetry: Telemetry | None
+    before_compact: Callable[[], Awaitable[None]] | None = None
 
     async def next(
         self, conversation: WindowedConversation, state: RunState, *, allow_tools: bool = True
     ) -> ModelReplied:
         """One model turn within the window; while the model says that it was too long, once more with less."""
+        if self.before_compact is not None and conversation.over:
+            await self.before_compact()
         if (done := conversation.fit()) is not None:
             self.recorder.record(done)
         while True:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pegboard.config.models import AcceptedServers
 from pegboard.core.call.call import new_id
+from pegboard.core.errors import PermissionDenied
 from pegboard.core.events import ContextCompacted, Event
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.model import Model
@@ -120,11 +121,20 @@ class Conversation:
         await before.model().aclose()
 
     async def compact(self) -> ContextCompacted | None:
-        """Shorten what the model is sent from here on, to a share of what it is now; None where there is nothing."""
+        """Shorten what the model is sent from here on, to a share of what it is now; None where there is nothing.
+
+        Raises:
+            PermissionDenied: a hook of PreCompact refuses it.
+        """
         events = self.earlier()
         messages = fold(events).messages
         if not messages:
             return None
+        if self.executor.hooks is not None:
+            fields = {"trigger": "manual", "custom_instructions": ""}
+            said = await self.executor.hooks.on_session("PreCompact", self.session, fields, matched="manual")
+            if said.decision == "deny":
+                raise PermissionDenied(f"{said.by} refused to shorten the conversation: {said.reason}")
         before = sum(map(message_tokens, messages))
         done = compact(messages, before)
         event = ContextCompacted(
