@@ -20,6 +20,7 @@ from pegboard.core.errors import BuildError
 from pegboard.core.errors import check_text as given_text
 from pegboard.core.events import (
     CallStarted,
+    ConversationRewound,
     Event,
     Recorder,
     RunFinished,
@@ -487,6 +488,10 @@ class Agent:
             if session is not None:
                 self._busy.pop(session, None)
 
+    def window(self) -> Window:
+        """What one request to the model may take, and what instructions and tools take of it."""
+        return self._window(self.model().name, self.instructions)
+
     def _window(self, model: str, instructions: str) -> Window:
         from pegboard.runtime.compaction import Window
         from pegboard.runtime.tokens import text_tokens, toolkit_tokens
@@ -524,7 +529,9 @@ def _check_resumable(events: Sequence[Event], run: str) -> RunFinished | None:
     Raises:
         BuildError: the session has gone on without it.
     """
-    last = next((e for e in reversed(events) if isinstance(e, RunStarted)), None)
+    last = next((e for e in reversed(events) if isinstance(e, RunStarted | ConversationRewound)), None)
+    if isinstance(last, ConversationRewound):
+        raise BuildError(f"the conversation was taken back since, so {run} can no longer be resumed")
     if last is not None and last.run != run:
         raise BuildError(
             f"the session has continued with run {last.run}, so {run} can no longer be resumed; what "

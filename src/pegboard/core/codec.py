@@ -13,6 +13,7 @@ from pegboard.core.events import (
     CallStarted,
     CallUpdate,
     ContextCompacted,
+    ConversationRewound,
     DestinationTried,
     Event,
     ModelReplied,
@@ -239,6 +240,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "after_tokens": event.after_tokens,
                 "dropped": list(event.dropped),
             }
+        case ConversationRewound(run):
+            out["run"] = run
         case RunFinished():
             out |= {
                 "run": event.run,
@@ -369,6 +372,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
     "history.purged": lambda v: PayloadsPurged(int(v["through"])),
     "context.compacted": _context_compacted,
+    "conversation.rewound": lambda v: ConversationRewound(v["run"]),
     "run.finished": _run_finished,
 }
 

@@ -208,6 +208,20 @@ class ContextCompacted:
     dropped: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationRewound:
+    """A person took the conversation back to before a run: the model is not sent that run and what followed it.
+
+    The stream still holds everything.
+
+    Attributes:
+        run: the first run that is left out.
+    """
+
+    type: ClassVar[str] = "conversation.rewound"
+    run: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """A run ends. `status`: done, suspended, limit, failed, or denied for a single call that was refused."""
@@ -238,6 +252,7 @@ Event: TypeAlias = (
     | Notice
     | PayloadsPurged
     | ContextCompacted
+    | ConversationRewound
     | RunFinished
 )
 

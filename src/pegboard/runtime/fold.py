@@ -12,6 +12,7 @@ from pegboard.core.events import (
     CallFinished,
     CallStarted,
     ContextCompacted,
+    ConversationRewound,
     Event,
     ModelReplied,
     Notice,
@@ -83,12 +84,17 @@ class History:
 
 def fold(events: Iterable[Event]) -> History:
     """Fold events, oldest first. A user message or a new run closes open calls as interrupted."""
+    events = list(events)
+    # An id that a call has used stays used, also where the model is not sent that call any more.
+    ids: set[str | None] = set()
+    if any(isinstance(e, ConversationRewound) for e in events):
+        ids.update(c.id for e in events if isinstance(e, ModelReplied) for c in e.message.calls)
+        events = without_rewound(events)
     history = History()
     calls: tuple[ToolCall, ...] = ()
     spent: list[Usage] = []
     waits: set[str | None] = set()
     """Calls of the last turn without a result so far."""
-    ids: set[str | None] = set()
     asked: dict[str, PermissionRequested] = {}
     sizes: tuple[int, ...] = ()
     settled = 0
@@ -175,6 +181,20 @@ def fold(events: Iterable[Event]) -> History:
     if not history.open_calls:
         _close(history, calls)
     return history
+
+
+def without_rewound(events: Iterable[Event]) -> list[Event]:
+    """The events without those that a person has taken back."""
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, ConversationRewound):
+            start = next(
+                (n for n, e in enumerate(out) if isinstance(e, RunStarted) and e.run == event.run), len(out)
+            )
+            del out[start:]
+        else:
+            out.append(event)
+    return out
 
 
 def user_messages(events: Iterable[Event]) -> Iterator[UserSaid]:

@@ -36,6 +36,9 @@ _OUTWARD: Final = frozenset({"connect", "send", "spawn", "schedule", "spend", "c
 PIPED: Final = "\n\n<stdin>\n"
 """Stands in a task before what was piped into the command."""
 
+ATTACHED: Final = "\n\n<attached>\n"
+"""Stands in a message before the files and command output that were put beside what a person typed."""
+
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?)]}*_"
 _FOUND_IN: Final = re.compile(r"^([^\s:][^:\n]{0,300}?)[:-]\d+[:-]|^([^\s:][^:\n]{0,300}):$", re.MULTILINE)
@@ -172,9 +175,9 @@ class TaintTracker:
     def add_user_text(self, session: str, text: str) -> None:
         """What the user typed: the destinations in it are the user's own choice for what goes out.
 
-        What was piped in beside it comes from elsewhere and endorses nothing.
+        What was piped in or attached beside it comes from elsewhere and endorses nothing.
         """
-        text = text.partition(PIPED)[0]
+        text = text.partition(PIPED)[0].partition(ATTACHED)[0]
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
