@@ -13,6 +13,7 @@ from pegboard.cli.show import escape_controls, is_terminal, print_line
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+    from rich.markdown import Markdown
 
 _MOST_CODE_LINES: Final = 40
 """A longer block of code is printed in parts: only what fits on the screen can be shown as it grows."""
@@ -31,7 +32,7 @@ class MarkdownStream:
     def __init__(
         self, changed: Callable[[], None], *, redact: Callable[[str], tuple[str, bool]] | None = None
     ) -> None:
-        self._changed = changed
+        self.changed = changed
         self._redact = redact
         self._text = ""
         self._printed = False
@@ -43,14 +44,14 @@ class MarkdownStream:
             whole, self._text, cut = split_whole(self._text)
             self._print(whole)
             self._printed = self._printed and not cut
-        self._changed()
+        self.changed()
 
     def end(self) -> None:
         """The text is complete: print what is left of it."""
         rest, self._text = self._text, ""
         self._print(rest)
         self._printed = False
-        self._changed()
+        self.changed()
 
     def tail(self, rows: int) -> str:
         """The last `rows` lines of the block that still grows, rendered; empty if there is none."""
@@ -100,7 +101,6 @@ def _inside_fence(fence: Token, lines: list[str], start: int) -> int:
 def render(text: str, *, width: int | None = None) -> str:
     """Markdown as lines of a terminal, words wrapped, in colours where a person looks; no escape sequence of its own."""
     from rich.console import Console
-    from rich.markdown import Markdown
     from rich.theme import Theme
 
     colour = is_terminal()
@@ -110,17 +110,16 @@ def render(text: str, *, width: int | None = None) -> str:
         color_system="standard" if colour else None, legacy_windows=False,
         theme=Theme({"markdown.code": "cyan", "markdown.h1": "bold underline", "markdown.h2": "bold"}),
     )  # fmt: skip
-    shown = Markdown(text, code_theme="ansi_dark", hyperlinks=False)
+    shown = _markdown()(text, code_theme="ansi_dark", hyperlinks=False)
     # Rich's own parser drops what looks like HTML; here it stays text.
     shown.parsed = _parser().parse(text)
-    shown.elements = _elements(shown.elements)
     console.print(shown)
     lines = _TRAILING.sub(lambda m: "\x1b[0m" if "\x1b" in m[0] else "", out.getvalue())
     return lines.strip("\n")
 
 
-def _elements(standard: dict[str, Any]) -> dict[str, Any]:
-    from rich.markdown import CodeBlock, Heading
+def _markdown() -> type[Markdown]:
+    from rich.markdown import CodeBlock, Heading, Markdown
     from rich.syntax import Syntax
 
     class LeftHeading(Heading):
@@ -134,7 +133,15 @@ def _elements(standard: dict[str, Any]) -> dict[str, Any]:
                     background_color="default",
                 )  # fmt: skip
 
-    return {**standard, "heading_open": LeftHeading, "fence": PlainCode, "code_block": PlainCode}
+    class PlainMarkdown(Markdown):
+        elements = {  # noqa: RUF012  Rich's own is written so.
+            **Markdown.elements,
+            "heading_open": LeftHeading,
+            "fence": PlainCode,
+            "code_block": PlainCode,
+        }
+
+    return PlainMarkdown
 
 
 def _parser() -> MarkdownIt:

@@ -161,23 +161,12 @@ def print_warnings(app: App, talk: Conversation) -> None:
         print_note(f"note: {talk.executor.wiring.banner}")
 
 
-def event_printer(
-    app: App, options: Options, partial_line: Callable[[str], None] | None = None
-) -> Callable[[Event], None]:
-    """Prints a run's events, as JSON or for a person; nothing that it prints holds a secret."""
-    redact = app.redactor.redact
-    return (
-        partial(print_event, redact=redact)
-        if options.json
-        else EventPrinter(partial_line, redact=redact).show
-    )
-
-
 def run_printer(app: App, options: Options, *, quiet: bool = False) -> Callable[[Event], None]:
-    """As `event_printer`, but for scripts: standard output gets the answer alone."""
+    """Prints a run's events, as JSON, or for a person with the answer alone on standard output; none holds a secret."""
+    redact = app.redactor.redact
     if options.json:
-        return event_printer(app, options)
-    return EventPrinter(redact=app.redactor.redact, stream=sys.stderr, quiet=quiet).show
+        return partial(print_event, redact=redact)
+    return EventPrinter(redact=redact, stream=sys.stderr, quiet=quiet).show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

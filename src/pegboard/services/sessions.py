@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pegboard.config.models import AcceptedServers
 from pegboard.core.call.call import new_id
@@ -25,7 +25,7 @@ from pegboard.core.events import (
     UserSaid,
 )
 from pegboard.core.policy.approval import ApprovalRequest, Approved
-from pegboard.core.policy.policy import MODES, Mode
+from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.taint import ATTACHED
 from pegboard.core.result import ToolResult
 from pegboard.files.undo import UndoReport
@@ -205,7 +205,7 @@ class Conversation:
         """
         if mode not in MODES:
             raise BuildError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
-        self._runtime.policy = replace(self._runtime.policy, mode=cast(Mode, mode))
+        self._runtime.policy = replace(self._runtime.policy, mode=mode)
         self.executor.set_mode(mode)
 
     def context_use(self) -> ContextUse:
