@@ -33,10 +33,12 @@ from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.media import Canvas, ImageGenerator, Speech
 from pegboard.ports.people import People, Question
+from pegboard.ports.plans import Plans
 from pegboard.ports.processes import Processes
 from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
+from pegboard.ports.todos import Todos
 from pegboard.ports.tool_search import ToolSearch
 from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
@@ -315,6 +317,16 @@ def _shell(assembly: Assembly) -> Any:
     return command_shell(assembly)
 
 
+def _plans(assembly: Assembly) -> Any:
+    return ExecutorPlans(assembly.wiring)
+
+
+def _todos(assembly: Assembly) -> Any:
+    from pegboard.runtime.todos import SessionTodos
+
+    return SessionTodos()
+
+
 def _tool_search(assembly: Assembly) -> Any:
     from pegboard.core.tool_search import ToolIndex
 
@@ -332,6 +344,25 @@ class SuspendingPeople:
         )
 
 
+class ExecutorPlans:
+    """The Plans port of the executor that stands over some parts."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+
+    @property
+    def is_planning(self) -> bool:
+        """See Plans."""
+        current = self._wiring.current_policy
+        return current is not None and current().mode == "plan"
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        """See Plans."""
+        current, change = self._wiring.current_policy, self._wiring.set_policy
+        if current is not None and change is not None:
+            change(replace(current(), mode="workspace", planned=tuple(effects)))
+
+
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
@@ -341,10 +372,12 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Files: _files,
     ImageGenerator: _image_generator,
     People: _people,
+    Plans: _plans,
     Processes: _processes,
     SessionModel: _session_model,
     Shell: _shell,
     Speech: _speech,
+    Todos: _todos,
     ToolSearch: _tool_search,
     Web: _web,
     WebSearch: _web_search,

@@ -49,6 +49,7 @@ class Wiring:
         closers: end what was started, in reverse order; an async one may return sentences for people.
         listeners: hear what an agent should be told between its turns.
         session_model: the model of the agent that runs here, None where none does.
+        set_policy, current_policy: change and give what decides, once an executor stands over these parts.
     """
 
     workspace: Path | None
@@ -61,6 +62,8 @@ class Wiring:
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
     session_model: Callable[[], Any] | None = None
+    set_policy: Callable[[Policy], None] | None = None
+    current_policy: Callable[[], Policy] | None = None
 
     @classmethod
     def of(

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, cast
@@ -29,7 +29,7 @@ from pegboard.cli.chat_commands import (
 )
 from pegboard.cli.chat_terminal import ChatApprover, ChatPeople, ChatTerminal, prompts_on
 from pegboard.cli.errors import INTERRUPTED
-from pegboard.cli.markdown import MarkdownStream
+from pegboard.cli.markdown import MarkdownStream, render
 from pegboard.cli.model_setup import accept_server
 from pegboard.cli.option_types import (
     ConfigFile,
@@ -196,7 +196,8 @@ class Chat:
             self._session = following
             following = await self._converse(interaction)
             interaction = replace(interaction, accept_server=None)
-        print_note(f"conversation saved; continue with: pegboard chat --resume {self._session}")
+        if self._talk is not None and self._talk.earlier():
+            print_note(f"conversation saved; continue with: pegboard chat --resume {self._session}")
         return 0
 
     async def _converse(self, interaction: Interaction) -> str | None:
@@ -212,7 +213,7 @@ class Chat:
             self._approver.explain = partial(_explain, talk)
             try:
                 self._greet(talk)
-                self._print_model(talk)
+                self._print_last(talk, self._print_model(talk))
                 self._count_context()
                 self._terminal.status(self._status)
                 return await self._read_lines(state)
@@ -256,12 +257,22 @@ class Chat:
             keys = "Enter sends, Alt+Enter or a final \\ begins a new line, /help lists commands"
             print_line(paint(keys, "dim"))
 
-    def _print_model(self, talk: Conversation) -> None:
+    def _print_model(self, talk: Conversation) -> list[Event]:
         """Who answers, where the data goes, and what is known of before."""
         print_note(model_line(talk.model))
         if events := without_rewound(talk.earlier()):
             count = sum(e.type == "message.user" for e in events)
             print_note(f"{count} earlier message{'' if count == 1 else 's'} loaded")
+        return events
+
+    def _print_last(self, talk: Conversation, events: Sequence[Event]) -> None:
+        """What was said last, for a person who comes back."""
+        ended = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
+        said = talk.messages()
+        if self._terminal.is_interactive and not self._options.json and said and ended is not None:
+            redact = self._app.redactor.redact
+            print_line(paint(f"> {escape_controls(redact(said[-1].text)[0])}", "dim"))
+            print_line(render(escape_controls(redact(ended.answer)[0])))
 
     # -- below the prompt ---------------------------------------------------------------------
 

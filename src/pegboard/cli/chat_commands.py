@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,6 +14,7 @@ from pegboard.cli.show import escape_controls, is_terminal, pluralise, print_cha
 from pegboard.cli.undo import print_undone
 from pegboard.core.errors import BuildError
 from pegboard.core.policy.policy import MODES
+from pegboard.core.policy.taint import ATTACHED
 from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import Usage
 from pegboard.runtime.tokens import toolkit_tokens
@@ -197,7 +199,8 @@ def print_conversations(rows: Sequence[ConversationRow]) -> None:
 
 
 def _line(text: str) -> str:
-    return clip(escape_controls(" ".join(text.split())), 0, 60)
+    room = shutil.get_terminal_size().columns - 52
+    return clip(escape_controls(" ".join(text.split())), 0, max(24, min(room, 60)))
 
 
 async def _runs(rest: str, state: ChatState) -> str:
@@ -206,7 +209,7 @@ async def _runs(rest: str, state: ChatState) -> str:
             r.id,
             r.status,
             time.strftime("%H:%M", time.localtime(r.started)),
-            escape_controls(r.task.replace("\n", " "))[:60],
+            _line(r.task.partition(ATTACHED)[0]),
         )
         for r in await state.talk.runs()
     ]

@@ -11,7 +11,7 @@ import typer
 Workspace = Annotated[
     Path | None, typer.Option("--workspace", help="Folder to work in (default: current folder).")
 ]
-ModeOption = Annotated[str | None, typer.Option("--mode", help="read-only, ask, workspace or full.")]
+ModeOption = Annotated[str | None, typer.Option("--mode", help="read-only, plan, ask, workspace or full.")]
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="Rules file to use instead of the config's rules.")
 ]

@@ -332,7 +332,12 @@ class Sessions:
             if places <= {"", str(self._runtime.workspace)}:
                 first = runs[-1]
                 out.append(
-                    ConversationRow(session=session, last=runs[0].started, task=first.task, runs=len(runs))
+                    ConversationRow(
+                        session=session,
+                        last=runs[0].started,
+                        task=first.task.partition(ATTACHED)[0],
+                        runs=len(runs),
+                    )
                 )
             if len(out) == limit:
                 break
