@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from pegboard.cli.markdown import render
 from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
@@ -20,6 +21,7 @@ from pegboard.core.policy.approval import (
     Refused,
     SuspendAll,
 )
+from pegboard.core.policy.policy import PROPOSE_PLAN
 
 HELP = (
     "[y] once  [r] this run  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
@@ -99,12 +101,27 @@ async def read_answers(
 
 def _show(request: ApprovalRequest, tool: str) -> bool:
     """Print a request; whether lines of its diff were left out."""
-    print_line(paint(f"\n{tool} wants to:", "bold"))
+    if request.tool == PROPOSE_PLAN:
+        _show_plan(request)
+    else:
+        print_line(paint(f"\n{tool} wants to:", "bold"))
     cut = _show_effects(request)
     if request.novel:
         print_line(paint(f"first use in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
     print_line(f"reason: {_lines(request.reason)}")
     return cut
+
+
+def _show_plan(request: ApprovalRequest) -> None:
+    """The plan itself, above what it would allow."""
+    arguments = request.call.arguments
+    text = arguments.get("plan") if isinstance(arguments, Mapping) else None
+    print_line(paint("\nThe plan:", "bold"))
+    print_line(render(escape_controls(str(text or ""))))
+    what = (
+        "A yes allows exactly this; what goes beyond it asks:" if request.effects else "It changes nothing."
+    )
+    print_line(paint(f"\n{what}", "bold"))
 
 
 def _show_effects(request: ApprovalRequest) -> bool:

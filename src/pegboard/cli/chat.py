@@ -26,6 +26,7 @@ from pegboard.cli.chat_commands import (
     find_conversation,
     print_conversations,
     run_command,
+    todo_line,
 )
 from pegboard.cli.chat_terminal import ChatApprover, ChatPeople, ChatTerminal, prompts_on
 from pegboard.cli.errors import INTERRUPTED
@@ -51,14 +52,14 @@ from pegboard.cli.show import escape_controls, note_of, paint, print_event, prin
 from pegboard.cli.stdin import StdinLines
 from pegboard.core.call.call import new_id
 from pegboard.core.errors import PegboardError
-from pegboard.core.events import Event, ModelReplied, RunFinished
+from pegboard.core.events import CallFinished, Event, ModelReplied, RunFinished
 from pegboard.core.policy.approval import AllowOnce, ApprovalRequest
 from pegboard.core.transcript import Usage
 from pegboard.runtime.fold import without_rewound
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Conversation, model_line
 
-_MODE_KEY: Final = ("ask", "workspace")
+_MODE_KEY: Final = ("plan", "ask", "workspace")
 """What Shift+Tab goes through."""
 
 
@@ -179,7 +180,7 @@ class Chat:
         self._work: asyncio.Task[None] | None = None
         self._ahead: list[str] = []
         """Lines typed for a run that has begun and cannot take them yet."""
-        self._context = ""
+        self._context = self._todos = ""
         self._usage = Usage()
 
     async def run(self) -> int:
@@ -281,13 +282,16 @@ class Chat:
         if self._talk is None:
             return ""
         busy = "Ctrl+C stops the run, Enter adds a message" if self._busy else model_name(self._talk)
-        mode = f"mode {self._talk.executor.policy.mode} (Shift+Tab)"
-        parts = [mode, self._context, busy]
+        policy = self._talk.executor.policy
+        mode = f"mode {policy.mode}{'' if policy.planned is None else ', as planned'} (Shift+Tab)"
+        parts = [mode, self._context, self._todos, busy]
         return "  ".join(p for p in parts if p)[: shutil.get_terminal_size().columns]
 
     def _count_context(self) -> None:
         if self._talk is not None and self._terminal.is_interactive:
             use = self._talk.context_use()
+            todos = self._talk.todos()
+            self._todos = todo_line(todos) if todos else ""
             self._context = (
                 f"context {use.tokens / 1000:.1f}k" if use.share is None else f"context {use.share:.0%}"
             )
@@ -389,7 +393,7 @@ class Chat:
             while self._ahead and state.talk.tell(self._ahead[0]):
                 del self._ahead[0]
             show(event)
-            if isinstance(event, ModelReplied):
+            if isinstance(event, ModelReplied | CallFinished):
                 self._count_context()
             if isinstance(event, RunFinished):
                 self._end(event, state)

@@ -17,10 +17,12 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.taint import ATTACHED
 from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import Usage
+from pegboard.ports.todos import Todo
 from pegboard.runtime.tokens import toolkit_tokens
 from pegboard.services.redaction import shown_changes
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import ContextUse, Conversation, ConversationRow, model_line
+from pegboard.tools.todo import render_todos
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,11 +136,22 @@ async def _status(rest: str, state: ChatState) -> str:
         ("mode", executor.policy.mode),
         ("model", model_line(talk.model).removeprefix("model: ")),
         ("context", context_line(talk.context_use())),
+        *([("todo", todo_line(talk.todos()))] if talk.todos() else []),
         ("sandbox", "yes" if executor.policy.sandboxed else "no: every command needs approval"),
         ("cost", _spent(state.usage)),
     ]
     table([(name, escape_controls(value)) for name, value in rows])
     return ""
+
+
+async def _todo(rest: str, state: ChatState) -> str:
+    print_line(escape_controls(render_todos(state.talk.todos())) or "the agent keeps no list")
+    return ""
+
+
+def todo_line(todos: Sequence[Todo]) -> str:
+    """`2 of 5 steps done`."""
+    return f"{sum(one.status == 'done' for one in todos)} of {pluralise(len(todos), 'step')} done"
 
 
 def context_line(use: ContextUse) -> str:
@@ -269,6 +282,7 @@ COMMANDS: Final = {
     "/rewind": SlashCommand(
         _rewind, "list your messages, or go back to before one: conversation and files", alone=True
     ),
+    "/todo": SlashCommand(_todo, "show the agent's list of steps"),
     "/runs": SlashCommand(_runs, "list the runs of this conversation"),
     "/cost": SlashCommand(_cost, "show tokens and cost of this chat"),
     "/compact": SlashCommand(_compact, "shorten the conversation sent to the model", alone=True),

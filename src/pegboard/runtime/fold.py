@@ -31,6 +31,7 @@ from pegboard.runtime.answers import answered_result, lost_secret
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.refusals import failed_call, over_limit_error
+from pegboard.runtime.until import UNTIL_NOTE
 from pegboard.store.log import DAMAGED
 
 IMPORTED: Final = "imported"
@@ -57,6 +58,7 @@ class History:
         over: the limit that the last run has used up, as told; empty where none is.
         told: what people said to the last run that it has not read; the next run begins with it.
         said: whether the last run's task stands in the messages.
+        checks: how often the command that ends the last run has failed.
         mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
@@ -77,6 +79,7 @@ class History:
     over: str = ""
     told: list[UserMessage] = field(default_factory=list[UserMessage])
     said: bool = False
+    checks: int = 0
     mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
@@ -139,6 +142,7 @@ def fold(events: Iterable[Event]) -> History:
                 calls = ()
                 history.messages.append(message)
                 history.said = True
+                history.checks += event.by == "runtime" and message.text.startswith(UNTIL_NOTE)
                 if event.by == "user" and message in history.told:
                     history.told.remove(message)
             case UserTold(message):
@@ -154,7 +158,7 @@ def fold(events: Iterable[Event]) -> History:
                 if IMPORTED in event.detail:
                     history.labels.update((PRIVATE, UNTRUSTED))
                 history.run, history.finished = event, None
-                history.turns, history.said, history.over = 0, False, ""
+                history.turns, history.said, history.over, history.checks = 0, False, "", 0
                 history.made, history.noticed = {}, set()
                 spent.clear()
             case PermissionRequested():

@@ -36,6 +36,7 @@ from pegboard.runtime.refusals import failed_call, over_limit_error, refused_cal
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.turns import ModelTurns, RunState, WindowedConversation
+from pegboard.runtime.until import MOST_ROUNDS, UNTIL_FAILED, UntilCommand
 
 Status: TypeAlias = Literal["done", "suspended", "limit", "failed"]
 
@@ -54,6 +55,8 @@ MISFIT_NOTE: Final = (
 )
 """What stands before and behind the reason."""
 _NUDGES: Final = 2
+POLICY: Final = "policy"
+"""Key in the detail of the notice that another mode decides from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,9 @@ class Loop:
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
         charge: books what a turn of the model has cost; None = nobody counts.
         policy: mode and revision of the rules that decide its calls, told with its start.
+        latest_policy: the same where they have changed since it was asked, else None; asked before each request.
+        shown: the tools that a model is told of, of those that it may have; None = all.
+        until: the run is done only when this command passes; None = when the model says so.
     """
 
     model: Model
@@ -169,6 +175,9 @@ class Loop:
     charge: Callable[[AssistantMessage], Awaitable[None]] | None = None
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
     code: Sequence[str] = ()
+    latest_policy: Callable[[], Mapping[str, str] | None] | None = None
+    shown: Callable[[Toolkit], Toolkit] | None = None
+    until: UntilCommand | None = None
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -213,14 +222,19 @@ class Loop:
     def _converse(self) -> Conversation:
         kit = self.executor.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
+        offered = offered if self.shown is None else self.shown(offered)
         return self.model.converse(
             instructions=self.instructions, tools=offered, output_schema=self.output_schema
         )
 
     async def _update_tools(self, conversation: WindowedConversation) -> None:
-        """Let the next request offer the tools that there are now."""
+        """Let the next request offer the tools that there are now, in the mode that holds now."""
         before = self.executor.toolkit
-        if self.latest_tools is not None and await self.latest_tools() is not before:
+        changed = self.latest_tools is not None and await self.latest_tools() is not before
+        if self.latest_policy is not None and (policy := self.latest_policy()) is not None:
+            self._record(Notice(text=f"mode {policy['mode']}", detail={POLICY: dict(policy)}))
+            changed = True
+        if changed:
             conversation.reopen()
 
     def _begin(
@@ -243,6 +257,7 @@ class Loop:
             "typed": self.read_output is not None,
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
+            **({"until": self.until.command} if self.until is not None else {}),
         }
         if history is not None:
             for message in history.messages:
@@ -250,6 +265,7 @@ class Loop:
             state.usage, state.turns = history.usage, history.turns
             state.labels |= history.labels
             state.call_ids |= history.call_ids
+            state.checks = history.checks
         if task:
             if history is not None and history.open_calls:
                 # The conversation goes on without them; the fold of the stream says the same.
@@ -257,7 +273,7 @@ class Loop:
             for message in () if history is None else history.told:
                 # Nor without what the run before was told and never read.
                 conversation.append(message)
-            state.usage, state.turns = Usage(), 0
+            state.usage, state.turns, state.checks = Usage(), 0, 0
             self._record(
                 RunStarted(
                     run=state.id,
@@ -346,9 +362,30 @@ class Loop:
             elif not state.inbox:
                 ended = ending.check(message)
                 if isinstance(ended, RunEnd):
+                    ended = await self._until(ended, state, context, engine)
+                if isinstance(ended, RunEnd):
                     return ended
                 if ended:
                     self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
+
+    async def _until(self, ended: RunEnd, state: RunState, context: Context, engine: Engine) -> RunEnd | str:
+        """The end, if the command that ends the run passes; else the message that gives its failure to the model."""
+        if self.until is None or ended.status != "done" or ended.error:
+            return ended
+        number = state.checks + 1
+        context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
+        result = await self.until.run(number, context, engine)
+        state.labels.update(result.notes.labels)
+        failure = self.until.failure(result, number, context, state.mark)
+        if not failure:
+            return ended
+        if result.error is not None and result.error.code == "permission_denied":
+            return replace(ended, status="failed", error=f"{UNTIL_FAILED}{result.error}")
+        if state.checks == MOST_ROUNDS:
+            why = f"{UNTIL_FAILED}{self.until.command!r} still fails after {MOST_ROUNDS} rounds"
+            return replace(ended, status="failed", error=why)
+        state.checks += 1
+        return failure
 
     # -- calls --------------------------------------------------------------------------------
 

@@ -24,14 +24,16 @@ from pegboard.core.events import (
     RunStarted,
     UserSaid,
 )
-from pegboard.core.policy.approval import ApprovalRequest, Approved
+from pegboard.core.policy.approval import NamedByPerson
 from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.taint import ATTACHED
 from pegboard.core.result import ToolResult
 from pegboard.files.undo import UndoReport
 from pegboard.ports.model import Model
+from pegboard.ports.todos import Todo
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.fold import fold, without_rewound
+from pegboard.runtime.todos import todos_in
 from pegboard.runtime.tokens import message_tokens
 from pegboard.services.history import History
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
@@ -95,13 +97,6 @@ class ConversationRow:
     runs: int
 
 
-class _Typist:
-    """The person who typed a command has said yes to it."""
-
-    async def decide(self, request: ApprovalRequest) -> Approved:
-        return Approved(by="terminal")
-
-
 class _Told:
     """A Recorder that keeps events, writes them to the log and hands them to a listener."""
 
@@ -153,10 +148,16 @@ class Conversation:
         """The model that answers."""
         return self.agent.model()
 
-    async def send(self, text: str) -> AsyncGenerator[Event]:
-        """Run on a message; its events as they happen. Leaving the loop cancels the run."""
+    async def send(self, text: str, *, until: str = "") -> AsyncGenerator[Event]:
+        """Run on a message; its events as they happen. Leaving the loop cancels the run.
+
+        Args:
+            text: the message.
+            until: a command; the run is done only when it passes. Empty = when the model says so.
+        """
         text, self._attached = with_attached(text, self._attached), []
-        async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
+        stream = self.agent.stream(text, session=self.session, recorder=self._log, until=until)
+        async with aclosing(stream) as events:
             async for event in events:
                 yield event
         await self._log.flush()
@@ -208,6 +209,10 @@ class Conversation:
         self._runtime.policy = replace(self._runtime.policy, mode=mode)
         self.executor.set_mode(mode)
 
+    def todos(self) -> tuple[Todo, ...]:
+        """The list of steps that the agent keeps; empty if it keeps none."""
+        return todos_in(self.earlier())
+
     def context_use(self) -> ContextUse:
         """How much of the model's window the next request takes, without what is said next."""
         window = self.agent.window()
@@ -249,7 +254,7 @@ class Conversation:
         """
         recorder = _Told(self._log, on_event)
         await self.executor.refresh_tools("exec")
-        pipeline = self.executor.pipeline.with_recorder(recorder, approver=_Typist())
+        pipeline = self.executor.pipeline.with_recorder(recorder, approver=NamedByPerson("terminal"))
         arguments = {"command": command, "timeout": _COMMAND_S, "yield_ms": int(_COMMAND_S * 1000)}
         try:
             result = await pipeline.call(ToolCall(new_id("call"), "exec", arguments), self.executor.context)
