@@ -30,6 +30,8 @@ EACH = "  [e] one by one"
 WHOLE = "  [w] show the whole diff"
 KEYS = "y yes · n no · t no, and why · r this run · s session · a always · ? explain"
 """What one key answers, where a key is read and not a line."""
+PLAN_KEYS = "y yes · n no · t no, and why · ? explain"
+PLAN_HELP = "[y] yes  [n] no (n: reason)"
 KEY_EACH = " · e one by one"
 KEY_WHOLE = " · w whole diff"
 
@@ -76,6 +78,8 @@ async def read_answers(
         print_line(paint(f"\n{len(requests)} calls need your approval", "bold"))
     cut = [_show(r, f"{n}. {r.tool}" if several else r.tool) for n, r in enumerate(requests, 1)]
     one, each, whole = (KEYS, KEY_EACH, KEY_WHOLE) if keys else (HELP, EACH, WHOLE)
+    if all(r.tool == PROPOSE_PLAN for r in requests):
+        one = PLAN_KEYS if keys else PLAN_HELP
     ways = (f"for all {len(requests)}: {one}{each}" if several else one) + (whole if any(cut) else "")
     print_line(ways)
     while True:

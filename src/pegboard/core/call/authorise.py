@@ -23,7 +23,7 @@ from pegboard.core.policy.approval import (
     ask_all,
 )
 from pegboard.core.policy.guards import use_keys
-from pegboard.core.policy.policy import PROPOSE_PLAN, Decision
+from pegboard.core.policy.policy import Decision
 from pegboard.core.secrets.handles import check_references
 
 
@@ -149,7 +149,7 @@ async def _ask(call: Call, turn: Turn | None) -> None:
             call.approver = answer.by or "nobody"
             if turn is not None and answer.by != "pegboard":
                 turn.refused[call.digest] = answer
-                if call.tool.name != PROPOSE_PLAN:  # A no to a plan is none to each of its parts.
+                if not call.proposes:  # A no to a plan is none to each of its parts.
                     turn.refuse(request.asking, answer)
             raise _refused(call, answer)
         case _:
@@ -157,7 +157,7 @@ async def _ask(call: Call, turn: Turn | None) -> None:
     await _confirm_unchanged(call)
     if answer.scope == "run" and turn is not None:
         turn.allow(call.tool.name, map(_without_reason, request.asking), call.approver)
-    if answer.scope in ("once", "run") or call.tool.name == PROPOSE_PLAN:
+    if answer.scope in ("once", "run") or call.proposes:
         return
     if call.budget_warning and call.parts.guards.meter is not None:
         call.parts.guards.meter.lift_soft_limit(call.tool.name, call.outer)
