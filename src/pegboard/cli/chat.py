@@ -51,7 +51,7 @@ from pegboard.cli.run import print_warnings, watch
 from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_line, print_note
 from pegboard.cli.stdin import StdinLines
 from pegboard.core.call.call import new_id
-from pegboard.core.errors import PegboardError
+from pegboard.core.errors import BuildError, PegboardError
 from pegboard.core.events import CallFinished, Event, ModelReplied, RunFinished
 from pegboard.core.policy.approval import AllowOnce, ApprovalRequest
 from pegboard.core.transcript import Usage
@@ -64,21 +64,17 @@ _MODE_KEY: Final = ("plan", "ask", "workspace")
 
 
 def chat_command(
+    conversation: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="With --resume: the chat to continue.")
+    ] = None,
     model: ModelName = None,
     session: SessionKey = None,
     last: Annotated[
         bool, typer.Option("--continue", "-c", "--last", help="Continue the latest chat of this workspace.")
     ] = False,
     resume: Annotated[
-        str | None,
-        typer.Option(
-            "--resume",
-            is_flag=False,
-            flag_value="",
-            metavar="[ID]",
-            help="Continue a chat; without an ID, choose one.",
-        ),
-    ] = None,
+        bool, typer.Option("--resume", help="Continue a chat by its ID; without an ID, choose one.")
+    ] = False,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -89,7 +85,10 @@ def chat_command(
     """Chat with an agent in the terminal."""
 
     options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    exit_with(chat(model=model, session=session, last=last, resume=resume, options=options))
+    if conversation is not None and not resume:
+        raise BuildError(f"chat takes no {conversation!r}; to continue a chat: pegboard chat --resume ID")
+    wanted = (conversation or "") if resume else None
+    exit_with(chat(model=model, session=session, last=last, resume=wanted, options=options))
 
 
 def chat(
