@@ -234,10 +234,13 @@ class Conversation:
         found: list[str] = []
         missed: list[str] = []
         pipeline = self.executor.pipeline.with_recorder(MemoryRecorder())
-        for path in list(dict.fromkeys(m[1] for m in _FILE.finditer(text)))[:_MOST_FILES]:
-            if not (self._runtime.workspace / path).exists():
+        root = self._runtime.workspace
+        for named in list(dict.fromkeys(m[1] for m in _FILE.finditer(text)))[:_MOST_FILES]:
+            # A sentence may end, or go on, right behind a name.
+            path = next((p for p in (named, named.rstrip(".,;:!?)")) if p and (root / p).exists()), None)
+            if path is None:
                 continue
-            tool = "list_dir" if (self._runtime.workspace / path).is_dir() else "read_file"
+            tool = "list_dir" if (root / path).is_dir() else "read_file"
             call = ToolCall(new_id("call"), tool, {"path": path})
             result = await pipeline.call(call, self.executor.context)
             if result.ok:
