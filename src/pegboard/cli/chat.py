@@ -59,6 +59,7 @@ from pegboard.runtime.fold import without_rewound
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Conversation, model_line
 
+_ENDING_S: Final = 0.5
 _MODE_KEY: Final = ("plan", "ask", "workspace")
 """What Shift+Tab goes through."""
 
@@ -239,7 +240,7 @@ class Chat:
                     case _:
                         pass
             elif text.startswith("!") and text[1:].strip():
-                self._take_command(text[1:].strip(), state)
+                await self._take_command(text[1:].strip(), state)
             elif text.strip():
                 await self._take(text, state)
             if not self._terminal.is_interactive:
@@ -311,6 +312,8 @@ class Chat:
     async def _command(self, text: str, state: ChatState) -> str:
         """Carry out a slash command; what the chat does next, see `run_command`."""
         name = text.split()[0]
+        if name in COMMANDS and COMMANDS[name].alone:
+            await self._wait_end()
         if self._busy and name in COMMANDS and COMMANDS[name].alone:
             print_line(paint(f"{name} is not available during a run; Ctrl+C stops the run", "yellow"))
             return ""
@@ -326,8 +329,14 @@ class Chat:
         self._count_context()
         return done
 
-    def _take_command(self, command: str, state: ChatState) -> None:
+    async def _wait_end(self) -> None:
+        """Give a run that has just said its last word the moment that it takes to end."""
+        if self._work is not None and not self._work.done():
+            await asyncio.wait([self._work], timeout=_ENDING_S)
+
+    async def _take_command(self, command: str, state: ChatState) -> None:
         """`!command`: run it for the person; the model reads its output with the next message."""
+        await self._wait_end()
         if self._busy:
             print_line(paint("! is not available during a run; Ctrl+C stops the run", "yellow"))
             return
