@@ -194,7 +194,7 @@ def test_an_earlier_conversation_is_continued_from_the_list_by_id_or_as_the_late
     listed = terminal.wait("which one?")
     assert "remember me" in listed and "a newer one" in listed
     terminal.type("chat_one", "Enter")
-    assert "The first answer." in terminal.wait("1 earlier message loaded")
+    assert "The first answer." in terminal.wait("(Shift+Tab)")
     terminal.type("and now?", "Enter")
     terminal.wait("More.")
     terminal.press("C-d")
