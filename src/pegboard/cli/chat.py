@@ -66,7 +66,7 @@ _MODE_KEY: Final = ("plan", "ask", "workspace")
 
 def chat_command(
     conversation: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="With --resume: the chat to continue.")
+        str | None, typer.Argument(metavar="ID", help="With --resume: the chat to continue.")
     ] = None,
     model: ModelName = None,
     session: SessionKey = None,
