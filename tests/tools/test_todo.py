@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pegboard import Agent, Executor, builtin
+from pegboard.core.events import CallFinished
 from pegboard.models import ScriptedModel
 
 ITEMS = [
@@ -43,5 +44,5 @@ async def test_a_later_process_knows_the_list_of_a_session(tmp_path: Path) -> No
     answer = await second.run("what is left?", session="s")
     await second.aclose()
 
-    [result] = [e.result for e in answer.events if e.type == "call.finished"]
+    [result] = [e.result for e in answer.events if isinstance(e, CallFinished)]
     assert result.data == {"items": ITEMS}

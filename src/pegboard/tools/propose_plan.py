@@ -12,6 +12,7 @@ from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import Conflict
 from pegboard.core.hosts import host_note, shown_host
 from pegboard.core.policy.policy import PROPOSE_PLAN
+from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files
@@ -53,7 +54,7 @@ async def propose_plan(
     workspace: Inject[Files],
     shell: Inject[Shell],
     planned: Inject[Plan],
-) -> str:
+) -> ToolResult:
     """Propose a plan to the user, and begin when the user agrees.
 
     In mode plan nothing can be changed: read what you need, then call this once with everything that
@@ -66,4 +67,5 @@ async def propose_plan(
         hosts: Every host that commands or web tools will reach, such as pypi.org.
     """
     plans.start(planned.effects)
-    return "The user agreed. Carry the plan out now; what goes beyond it needs approval."
+    text = "The user agreed. Carry the plan out now; what goes beyond it needs approval."
+    return ToolResult.from_text(text, data={"plan": plan})
