@@ -42,11 +42,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pegboard.core.call.pipeline import TurnExecutor
+    from pegboard.ports.messages import InboundMessage
+    from pegboard.ports.subagents import AgentSpec
     from pegboard.runtime.compaction import Window
     from pegboard.runtime.fold import History
     from pegboard.runtime.session import Backing
     from pegboard.runtime.until import UntilCommand
     from pegboard.store.answers import Answers
+    from pegboard.store.inbox import Inbox
 
 
 PLAN_INSTRUCTIONS = (
@@ -73,6 +76,7 @@ class Agent:
         store: where named sessions are kept: a path, `sqlite:PATH`, or `memory`, which ends with this agent; None =
             the command line's history, so that `pegboard runs` lists them. Unnamed runs stay in memory.
         wait_s: seconds to wait for another process that works on the same session.
+        subagents: agents that `spawn` and `call_subagent` start by name.
         Further arguments are the Executor's.
     """
 
@@ -92,6 +96,7 @@ class Agent:
         defer_beyond: int = BEYOND,
         store: str | Path | None = None,
         wait_s: float = 10.0,
+        subagents: Iterable[AgentSpec] = (),
         **options: Any,
     ) -> None:
         self.instructions = given_text(instructions or "", "instructions=…")
@@ -102,6 +107,10 @@ class Agent:
         )
         self._model = model_of(model)
         self.executor.wiring.session_model = self.model
+        if subagents:
+            from pegboard.app.subagents import offer_agents
+
+            offer_agents(self.executor.wiring, subagents)
         self._output = output_of(output)
         self._allow_models = dict(allow_models or {})
         self._offer: Callable[[str, Toolkit], Toolkit] | None = None
@@ -115,6 +124,7 @@ class Agent:
         self._wait_s = wait_s
         self._backing: Backing | None = None
         self._opening = asyncio.Lock()
+        self._kept: Backing | None = None
         self._known: dict[str, list[Event]] = {}
 
     async def run(
@@ -153,6 +163,10 @@ class Agent:
     def remember(self, session: str, events: Iterable[Event]) -> None:
         """Keep a session in memory and continue from these events of it."""
         self._talks[session] = list(events)
+
+    def keep_in(self, backing: Backing) -> None:
+        """The sessions that this agent remembers are written there by whoever opened them: their inbox is there."""
+        self._kept = backing
 
     def session(self, session: str) -> list[Event]:
         """The events of a session that this agent has run in, so far; empty if there is none."""
@@ -270,10 +284,11 @@ class Agent:
         recorder: Recorder | None,
         run: str | None = None,
         given: _ResumeInput | None = None,
+        message: InboundMessage | None = None,
     ) -> AsyncGenerator[Event]:
         waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         tee = Tee(self._history(session), recorder, waiting.put_nowait)
-        work = asyncio.ensure_future(self._loop(task, tee, session, run, given))
+        work = asyncio.ensure_future(self._loop(task, tee, session, run, given, message))
         work.add_done_callback(lambda _: waiting.put_nowait(None))
         try:
             while (event := await waiting.get()) is not None:
@@ -284,6 +299,12 @@ class Agent:
                 work.cancel()
                 with suppress(asyncio.CancelledError):
                     await work
+
+    def stream_message(
+        self, message: InboundMessage, *, recorder: Recorder | None = None
+    ) -> AsyncGenerator[Event]:
+        """`stream`, on a message of the session's inbox."""
+        return self._streamed(message.content, message.session, recorder, message=message)
 
     def tell(self, text: str, *, session: str) -> bool:
         """Give a running session another user message; it is read before the next model turn.
@@ -366,13 +387,14 @@ class Agent:
         session: str | None,
         run: str | None = None,
         given: _ResumeInput | None = None,
+        message: InboundMessage | None = None,
     ) -> RunFinished:
         if session is None:
             return await self._exclusive(task, tee, None, run, given)
         # One worker a session: a second run waits, or the two would weave into one transcript.
         async with self._turns.setdefault(session, asyncio.Lock()):
             if session in self._talks or self._store == "memory":
-                return await self._exclusive(task, tee, session, run, given)
+                return await self._exclusive(task, tee, session, run, given, message, self._kept)
             return await self._in_store(task, tee, session, run, given)
 
     async def _in_store(
@@ -392,7 +414,7 @@ class Agent:
                 given.answers.update(
                     {k: v for k, v in (await given.kept.of(pending)).items() if k not in given.answers}
                 )
-            finished = await self._exclusive(task, tee, session, run, given)
+            finished = await self._exclusive(task, tee, session, run, given, backing=backing)
             if given is not None and given.kept is not None:
                 await given.kept.used(given.answers)
             return finished
@@ -412,8 +434,16 @@ class Agent:
         return None
 
     async def _exclusive(
-        self, task: str, tee: Tee, session: str | None, run: str | None, given: _ResumeInput | None
+        self,
+        task: str,
+        tee: Tee,
+        session: str | None,
+        run: str | None,
+        given: _ResumeInput | None,
+        message: InboundMessage | None = None,
+        backing: Backing | None = None,
     ) -> RunFinished:
+        from pegboard.app.wiring import RunningSession
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.fold import fold, user_messages
         from pegboard.runtime.loop import Loop, RunState
@@ -442,8 +472,11 @@ class Agent:
         if todos is not None:
             todos.put(state.session, todos_in(before))
         traced = telemetry()
-        meter = self.executor.wiring.safeguards.meter
+        wiring = self.executor.wiring
+        meter = wiring.safeguards.meter
         context = replace(self.executor.context, model=model.name)
+        if message is not None:
+            context = replace(context, origin=_origin(message))
         turn_context = replace(context, run=state.id, session=state.session)
 
         async def charge(message: AssistantMessage) -> None:
@@ -470,6 +503,23 @@ class Agent:
                 turns.pipeline.set_toolkit(kit)
             return kit
 
+        read = _read_messages(before)
+        if message is not None:
+            read.add(message.id)
+
+        def deliver(text: str, by: str = "user", labels: tuple[str, ...] = (), source: str = "") -> None:
+            told = UserTold(UserMessage.of(given_text(text, "a message")), by, labels, source)
+            # Kept before it is read: the process may be killed in between.
+            tee.record(told)
+            state.inbox.append(told)
+
+        async def receive(ending: bool) -> None:
+            while True:
+                if (inbox := wiring.inbox(state.session)) is not None:
+                    await self._take_messages(inbox, state.session, read, deliver, tee)
+                if not ending or state.inbox or not await self._something_reports(state.session):
+                    return
+
         loop = Loop(
             model=model,
             executor=turns,
@@ -491,6 +541,8 @@ class Agent:
             shown=self._shown_tools,
             until=until,
             code=() if session is None else _own_code(self.executor.toolkit),
+            receive=receive,
+            **_sender(message, None if run is None or history is None else history.run),
         )
         listener = self._follow(state.session)
         for event in user_messages(before):
@@ -499,16 +551,11 @@ class Agent:
         if traced is not None:
             tee.listen(traced.on_event)
 
-        def deliver(text: str) -> None:
-            message = UserMessage.of(given_text(text, "a message"))
-            # Kept before it is read: the process may be killed in between.
-            tee.record(UserTold(message))
-            state.inbox.append(message)
-
         if session is not None:
             self._busy[session] = (deliver, tee)
-        listeners = self.executor.wiring.listeners
-        listeners.append(deliver)
+        deliver_notice = partial(deliver, by="process")
+        wiring.listeners.append(deliver_notice)
+        wiring.sessions[state.session] = RunningSession(events=tee.before, backing=backing)
         begun = loop.clock.monotonic()
         try:
             if traced is None:
@@ -518,7 +565,8 @@ class Agent:
                 ended(finished)
                 return finished
         finally:
-            listeners.remove(deliver)
+            wiring.listeners.remove(deliver_notice)
+            wiring.sessions.pop(state.session, None)
             if tee.resumable:
                 # It may be taken up again in this process.
                 self._spent_s[state.id] = state.spent_s + loop.clock.monotonic() - begun
@@ -557,6 +605,34 @@ class Agent:
     def window(self) -> Window:
         """What one request to the model may take, and what instructions and tools take of it."""
         return self._window(self.model().name, self.instructions)
+
+    async def _take_messages(
+        self,
+        inbox: Inbox,
+        session: str,
+        read: set[str],
+        deliver: Callable[[str, str, tuple[str, ...], str], None],
+        tee: Tee,
+    ) -> None:
+        """Give the run what waits in its session's inbox.
+
+        A message that wants an answer stays there, to be answered when the run ends; it is in `read` then.
+        """
+        waiting = await inbox.waiting(session)
+        for message in waiting:
+            if message.id not in read:
+                read.add(message.id)
+                deliver(message.content, message.by, message.labels, message.id)
+        if done := [m for m in waiting if not m.wants_answer]:
+            await tee.flush()
+            await inbox.drop(done)
+
+    async def _something_reports(self, session: str) -> bool:
+        """Wait until something that the session's run has started reports to it; False if nothing is under way."""
+        for wait in self.executor.wiring.waits:
+            if await wait(session):
+                return True
+        return False
 
     def _window(self, model: str, instructions: str) -> Window:
         from pegboard.runtime.compaction import Window
@@ -597,6 +673,40 @@ class _ResumeInput:
     spent_s: float = 0.0
     kept: Answers | None = None
     until: str = ""
+
+
+def _read_messages(events: Iterable[Event]) -> set[str]:
+    """Ids of the messages of the inbox that runs of a session have read."""
+    ids: set[str] = set()
+    for event in events:
+        if isinstance(event, UserTold) and event.source:
+            ids.add(event.source)
+        elif isinstance(event, RunStarted) and "source" in event.detail:
+            ids.add(str(event.detail["source"]))
+    return ids
+
+
+def _sender(message: InboundMessage | None, run: RunStarted | None) -> dict[str, Any]:
+    """Who wrote the task, as the Loop takes it: the message's sender, or what the run that is resumed tells."""
+    if message is not None:
+        return {"task_by": message.by, "task_labels": message.labels, "task_source": message.id}
+    if run is None:
+        return {}
+    detail = run.detail
+    return {
+        "task_by": detail.get("by", "user"),
+        "task_labels": tuple(detail.get("labels", ())),
+        "task_source": detail.get("source", ""),
+    }
+
+
+def _origin(message: InboundMessage) -> dict[str, str]:
+    """Where a message came from, as a call's context tells it."""
+    found = {
+        "channel": message.channel, "chat_id": message.chat_id, "sender": message.sender_id,
+        "message_id": message.id, "account_id": "" if message.reply is None else message.reply.account_id,
+    }  # fmt: skip
+    return {k: v for k, v in found.items() if v}
 
 
 def _check_resumable(events: Sequence[Event], run: str) -> RunFinished | None:

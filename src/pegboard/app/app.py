@@ -38,6 +38,8 @@ from pegboard.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
     from pegboard.mcp.server import ToolServer
+    from pegboard.runtime.session import Backing
+    from pegboard.runtime.subagents import SubagentRuns
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from pegboard.services.settings import Settings
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
+    from pegboard.services.worker import Worker
     from pegboard.shell.sandbox.selection import SelectedBackend
 
 INSTRUCTIONS = (
@@ -286,6 +289,17 @@ class App:
 
         return UsageReports(self.history, lambda: self.toolkit)
 
+    def worker(self, interaction: Interaction = NOBODY, *, model: str | None = None) -> Worker:
+        """Runs sessions on what waits for them.
+
+        Args:
+            interaction: who answers.
+            model: as `--model` takes it; None = the first that is found.
+        """
+        from pegboard.services.worker import Worker
+
+        return Worker(self, self.history, self.sessions, self.runs, interaction=interaction, model=model)
+
     # -- executors and agents -----------------------------------------------------------------
 
     @asynccontextmanager
@@ -371,7 +385,7 @@ class App:
         text = INSTRUCTIONS.format(workspace=self.workspace)
         if self.skills is not None:
             text = f"{text}\n\n{self.skills.prompt()}"
-        return Agent(
+        agent = Agent(
             instructions=f"{text}\n\n{self.config.instructions}".strip(),
             model=[opened, *map(self._model, others)] if others else opened,
             allow_models=self.config.allow_models,
@@ -379,6 +393,24 @@ class App:
             output=output,
             executor=executor,
             store="memory",
+        )
+        agent.keep_in(self.backing)
+        return agent
+
+    @property
+    def backing(self) -> Backing:
+        """Where sessions are kept."""
+        from pegboard.runtime.session import Backing
+
+        return Backing(store=self.store, chain=self.history.chain, redact=self.redactor.redact)
+
+    def subagents(self, executor: Executor, *, model: str | None) -> SubagentRuns:
+        """See Runtime."""
+        from pegboard.app.subagents import subagent_runs
+
+        self.agent(executor, model=model)  # Its model is theirs.
+        return subagent_runs(
+            executor.wiring, specs=self.config.agents, limits=self.config.subagents, backing=self.backing
         )
 
     def _model(self, name: str | None) -> Any:

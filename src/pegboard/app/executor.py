@@ -121,7 +121,6 @@ class Executor:
             timeout_s=timeout_s,
             guards=self.wiring.safeguards,
         )
-        self.wiring.set_policy, self.wiring.current_policy = self._set_policy, lambda: self.policy
         self._sources: tuple[ToolSource, ...] = tuple(sources)
         self._own = own
         self._defer_beyond = defer_beyond
@@ -131,6 +130,7 @@ class Executor:
         self._hooks = check_callables(hooks, "hooks=…", "functions of a turn's calls and the context")
         self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
+        self.wiring.executor = self
 
     async def refresh_tools(self, name: str | None = None) -> None:
         """Open the tool sources, or take in what has changed in them since.
@@ -298,9 +298,10 @@ class Executor:
 
     def set_mode(self, mode: str) -> None:
         """Decide by another mode from the next call on: read-only, plan, ask, workspace or full; a plan is over."""
-        self._set_policy(replace(self.policy, mode=mode, planned=None))
+        self.set_policy(replace(self.policy, mode=mode, planned=None))
 
-    def _set_policy(self, policy: Policy) -> None:
+    def set_policy(self, policy: Policy) -> None:
+        """Decide by another policy from the next call on."""
         self.pipeline.parts.policy = policy
 
     def with_recorder(

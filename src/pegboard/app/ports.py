@@ -38,6 +38,7 @@ from pegboard.ports.processes import Processes
 from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
+from pegboard.ports.subagents import Subagents
 from pegboard.ports.todos import Todos
 from pegboard.ports.tool_search import ToolSearch
 from pegboard.ports.web import Web, WebSearch
@@ -327,6 +328,13 @@ def _todos(assembly: Assembly) -> Any:
     return SessionTodos()
 
 
+def _subagents(assembly: Assembly) -> Any:
+    from pegboard.app.subagents import subagent_runs
+
+    config = assembly.config
+    return subagent_runs(assembly.wiring, specs=config.agents, limits=config.subagents)
+
+
 def _tool_search(assembly: Assembly) -> Any:
     from pegboard.core.tool_search import ToolIndex
 
@@ -353,14 +361,13 @@ class ExecutorPlans:
     @property
     def is_planning(self) -> bool:
         """See Plans."""
-        current = self._wiring.current_policy
-        return current is not None and current().mode == "plan"
+        executor = self._wiring.executor
+        return executor is not None and executor.policy.mode == "plan"
 
     def start(self, effects: Sequence[Effect]) -> None:
         """See Plans."""
-        current, change = self._wiring.current_policy, self._wiring.set_policy
-        if current is not None and change is not None:
-            change(replace(current(), mode="workspace", planned=tuple(effects)))
+        executor = self._wiring.executor
+        executor.set_policy(replace(executor.policy, mode="workspace", planned=tuple(effects)))
 
 
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
@@ -378,6 +385,7 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Shell: _shell,
     Speech: _speech,
     Todos: _todos,
+    Subagents: _subagents,
     ToolSearch: _tool_search,
     Web: _web,
     WebSearch: _web_search,

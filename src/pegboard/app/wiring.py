@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -26,16 +26,32 @@ from pegboard.ports.shell import Shell
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pegboard.core.events import Event
     from pegboard.core.secrets.redact import Redactor
     from pegboard.core.transcript import AssistantMessage
     from pegboard.ports.artifacts import Artifacts
     from pegboard.ports.store import Store
+    from pegboard.runtime.session import Backing
+    from pegboard.store.inbox import Inbox
 
 PRICED: Final = frozenset({"openai", "openai-responses", "anthropic", "gemini"})
 """Families of models whose prices are looked up; the table is large, so others never load it."""
 
 _SHORTEST = 6
 """Characters of the shortest secret that is looked for (`pegboard.core.secrets.redact`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningSession:
+    """A session while a run of it goes on.
+
+    Attributes:
+        events: gives what it holds so far.
+        backing: where it is kept; None = in memory.
+    """
+
+    events: Callable[[], Sequence[Event]]
+    backing: Backing | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,8 +64,13 @@ class Wiring:
         banner: what people should know before a run (no sandbox works here); may be empty.
         closers: end what was started, in reverse order; an async one may return sentences for people.
         listeners: hear what an agent should be told between its turns.
+        waits: each waits until something that a run started has reported to its session, and returns False at once if
+            nothing is under way; a run that would end asks them first.
         session_model: the model of the agent that runs here, None where none does.
-        set_policy, current_policy: change and give what decides, once an executor stands over these parts.
+        executor: the executor that was made over these parts.
+        sessions: those that run here now.
+        memory: keeps what goes with sessions that are not kept; made by the first subagent of one.
+        ended: events of subagents' sessions that are not kept.
     """
 
     workspace: Path | None
@@ -61,9 +82,14 @@ class Wiring:
     banner: str = ""
     closers: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
+    waits: list[Callable[[str], Awaitable[bool]]] = field(
+        default_factory=list[Callable[[str], Awaitable[bool]]]
+    )
     session_model: Callable[[], Any] | None = None
-    set_policy: Callable[[Policy], None] | None = None
-    current_policy: Callable[[], Policy] | None = None
+    executor: Any = None
+    sessions: dict[str, RunningSession] = field(default_factory=dict[str, RunningSession])
+    memory: Store | None = None
+    ended: dict[str, list[Event]] = field(default_factory=dict[str, "list[Event]"])
 
     @classmethod
     def of(
@@ -113,6 +139,16 @@ class Wiring:
         from pegboard.app.pricing import window_tokens
 
         return window_tokens(model)
+
+    def inbox(self, session: str) -> Inbox | None:
+        """The messages that wait for a session that runs here; None if nobody can have left any."""
+        running = self.sessions.get(session)
+        store = self.memory if running is None or running.backing is None else running.backing.store
+        if store is None:
+            return None
+        from pegboard.store.inbox import Inbox
+
+        return Inbox(store)
 
     async def aclose(self) -> list[str]:
         """End what was started, last first; what people should know about it, one sentence each."""

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "chat": Command("chat:chat_command", "Chat with an agent in the terminal."),
     "tools": Command("tools:tools_command", "List the tools, or show one: pegboard tools edit_file"),
     "runs": Command("runs:runs_command", "List, show, resume, export or import runs."),
+    "worker": Command("worker:worker_command", "Run sessions on waiting messages and due schedules."),
     "replay": Command("replay:replay_command", "Replay a recorded run offline and report any difference."),
     "undo": Command("undo:undo_command", "Undo a call's or run's file changes, keeping later edits."),
     "audit": Command("audit:audit_command", "Verify or export the history; list hosts commands tried."),

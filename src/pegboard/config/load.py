@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.agents import read_agents, read_subagents
 from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
@@ -39,6 +40,8 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
+from pegboard.ports.subagents import AgentSpec
+from pegboard.runtime.subagents import SubagentLimits
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -63,6 +66,8 @@ class Config:
         web: how pages are read (`[web]`).
         media: who makes pictures and who speaks (`[media]`).
         limits: what ends a run.
+        agents: agents that a run can start by name (`[agents.NAME]`).
+        subagents: how many of them (`[subagents]`).
         fallback_models: who answers where the model cannot, in order.
         allow_models: by tool name or pattern, the models that may have it.
         path_prepend: folders before PATH in commands.
@@ -92,6 +97,8 @@ class Config:
     web: WebSettings = field(default_factory=WebSettings)
     media: MediaSettings = field(default_factory=MediaSettings)
     limits: Limits = field(default_factory=Limits)
+    agents: tuple[AgentSpec, ...] = ()
+    subagents: SubagentLimits = field(default_factory=SubagentLimits)
     fallback_models: tuple[str, ...] = ()
     allow_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     path_prepend: tuple[str, ...] = ()
@@ -240,6 +247,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = tuple(typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(table_of(value, path, key, _LIMITS), path)
+            case "agents":
+                changes[key] = config.agents + read_agents(value, path)
+            case "subagents":
+                changes[key] = read_subagents(value, path, before=config.subagents)
             case "budgets":
                 changes[key] = config.budgets + read_budgets(typed(dict, value, path, key), path)
             case "secrets":

@@ -184,9 +184,13 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             out |= {"run": event.run, "model": event.model, "detail": to_jsonable(event.detail)}
         case UserSaid(message):
             out["message"] = message_to_dict(message)
-            if event.by != "user":
-                out["by"] = event.by
-        case UserTold(message) | ModelReplied(message):
+            _put_origin(out, event)
+        case UserTold(message):
+            out["message"] = message_to_dict(message)
+            _put_origin(out, event)
+            if event.source:
+                out["source"] = event.source
+        case ModelReplied(message):
             out["message"] = message_to_dict(message)
         case TextPiece(text) | ThinkingPiece(text):
             out["text"] = text
@@ -257,6 +261,13 @@ def event_to_dict(event: Event) -> dict[str, Any]:
         case _:
             assert_never(event)
     return out
+
+
+def _put_origin(out: dict[str, Any], event: UserSaid | UserTold) -> None:
+    if event.by != "user":
+        out["by"] = event.by
+    if event.labels:
+        out["labels"] = list(event.labels)
 
 
 def event_from_dict(value: Mapping[str, Any]) -> Event:
@@ -358,9 +369,14 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "run.started": _run_started,
     "run.resumed": lambda v: RunResumed(run=v["run"], model=v["model"], detail=v["detail"]),
     "message.user": lambda v: UserSaid(
-        cast(UserMessage, message_from_dict(v["message"])), v.get("by", "user")
+        cast(UserMessage, message_from_dict(v["message"])), v.get("by", "user"), tuple(v.get("labels", ()))
     ),
-    "message.told": lambda v: UserTold(cast(UserMessage, message_from_dict(v["message"]))),
+    "message.told": lambda v: UserTold(
+        cast(UserMessage, message_from_dict(v["message"])),
+        v.get("by", "user"),
+        tuple(v.get("labels", ())),
+        v.get("source", ""),
+    ),
     "model.replied": _model_replied,
     "model.text": lambda v: TextPiece(v["text"]),
     "model.thinking": lambda v: ThinkingPiece(v["text"]),

@@ -37,28 +37,38 @@ class RunResumed:
 
 @dataclass(frozen=True, slots=True)
 class UserSaid:
-    """A message went into the transcript on a person's behalf.
+    """A message went into the transcript in the user's place.
 
     Attributes:
         message: what was said.
-        by: `user`, or `runtime` for what the loop itself says (a budget that ended, a cut answer).
+        by: `user`; `runtime` for what the loop itself says (a budget that ended, a cut answer); else who wrote it:
+            `subagent`, `schedule`, `session`, `process` and the like.
+        labels: taint labels of what others wrote.
     """
 
     type: ClassVar[str] = "message.user"
     message: UserMessage
     by: str = "user"
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class UserTold:
-    """A person said something while the run was busy; the loop has not read it yet.
+    """Somebody said something while the run was busy; the loop has not read it yet.
 
     Kept at once, so that a run which is killed before it reads it has not lost it. What it reads is told
     again by a `UserSaid` with the same message, in its place in the transcript.
+
+    Attributes:
+        message, by, labels: see UserSaid.
+        source: the message's id in the inbox, empty if it did not come from there.
     """
 
     type: ClassVar[str] = "message.told"
     message: UserMessage
+    by: str = "user"
+    labels: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

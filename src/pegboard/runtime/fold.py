@@ -26,7 +26,7 @@ from pegboard.core.policy.approval import Refused
 from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
 from pegboard.core.result import ToolResult, for_model
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
+from pegboard.core.transcript import AssistantMessage, Message, ResultsMessage, Usage
 from pegboard.runtime.answers import answered_result, lost_secret
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
@@ -77,7 +77,7 @@ class History:
     made: dict[str, int] = field(default_factory=dict[str, int])
     noticed: set[str] = field(default_factory=set[str])
     over: str = ""
-    told: list[UserMessage] = field(default_factory=list[UserMessage])
+    told: list[UserTold] = field(default_factory=list[UserTold])
     said: bool = False
     checks: int = 0
     mark: str = ""
@@ -143,16 +143,17 @@ def fold(events: Iterable[Event]) -> History:
                 history.messages.append(message)
                 history.said = True
                 history.checks += event.by == "runtime" and message.text.startswith(UNTIL_NOTE)
-                if event.by == "user" and message in history.told:
-                    history.told.remove(message)
-            case UserTold(message):
+                history.labels.update(event.labels)
+                _drop_told(history.told, event)
+            case UserTold():
                 # Not in the transcript yet, and no end of the calls that are open.
-                history.told.append(message)
+                history.told.append(event)
+                history.labels.update(event.labels)
             case RunStarted():
                 _close(history, calls)
                 calls = ()
                 # A run that was killed, or waits, is left behind; what it was told is not.
-                history.messages += history.told
+                history.messages += (told.message for told in history.told)
                 history.told.clear()
                 history.mark = str(event.detail.get("mark", ""))
                 if IMPORTED in event.detail:
@@ -204,18 +205,25 @@ def without_rewound(events: Iterable[Event]) -> list[Event]:
 def user_messages(events: Iterable[Event]) -> Iterator[UserSaid]:
     """What people said in a session themselves; what was imported is nobody's word."""
     foreign = False
-    told: list[UserMessage] = []
+    told: list[UserTold] = []
     for event in events:
         if isinstance(event, RunStarted):
             foreign = IMPORTED in event.detail
         elif isinstance(event, UserTold) and not foreign:
-            told.append(event.message)
+            told.append(event)
         elif isinstance(event, UserSaid) and not foreign:
-            if event.message in told:
-                told.remove(event.message)
+            _drop_told(told, event)
             yield event
     # Not read before a process ended: the next run begins with it.
-    yield from map(UserSaid, told)
+    yield from (UserSaid(one.message, one.by, one.labels) for one in told)
+
+
+def _drop_told(told: list[UserTold], said: UserSaid) -> None:
+    """Take out what was read: its message stands in the transcript now."""
+    for one in told:
+        if one.message == said.message and one.by == said.by:
+            told.remove(one)
+            return
 
 
 def interrupted_results(history: History) -> ResultsMessage:

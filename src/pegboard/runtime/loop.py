@@ -155,6 +155,9 @@ class Loop:
         latest_policy: the same where they have changed since it was asked, else None; asked before each request.
         shown: the tools that a model is told of, of those that it may have; None = all.
         until: the run is done only when this command passes; None = when the model says so.
+        receive: takes in what has arrived for the session, asked before each request and once more before the run
+            ends (then with True: it may wait for what the run has started); None = nothing arrives.
+        task_by, task_labels, task_source: who wrote the task, see UserTold.
     """
 
     model: Model
@@ -178,6 +181,10 @@ class Loop:
     latest_policy: Callable[[], Mapping[str, str] | None] | None = None
     shown: Callable[[Toolkit], Toolkit] | None = None
     until: UntilCommand | None = None
+    receive: Callable[[bool], Awaitable[None]] | None = None
+    task_by: str = "user"
+    task_labels: tuple[str, ...] = ()
+    task_source: str = ""
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -258,6 +265,9 @@ class Loop:
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
             **({"until": self.until.command} if self.until is not None else {}),
+            **({"by": self.task_by} if self.task_by != "user" else {}),
+            **({"labels": list(self.task_labels)} if self.task_labels else {}),
+            **({"source": self.task_source} if self.task_source else {}),
         }
         if history is not None:
             for message in history.messages:
@@ -270,9 +280,9 @@ class Loop:
             if history is not None and history.open_calls:
                 # The conversation goes on without them; the fold of the stream says the same.
                 conversation.append(interrupted_results(history))
-            for message in () if history is None else history.told:
+            for told in () if history is None else history.told:
                 # Nor without what the run before was told and never read.
-                conversation.append(message)
+                conversation.append(told.message)
             state.usage, state.turns, state.checks = Usage(), 0, 0
             self._record(
                 RunStarted(
@@ -284,7 +294,7 @@ class Loop:
                     detail=detail,
                 )
             )
-            self._add_user_message(conversation, UserMessage.of(task))
+            self._add_task(conversation, task, state)
             return None
         if state.spent_s:
             detail["spent_s"] = state.spent_s
@@ -293,7 +303,7 @@ class Loop:
         self._record(RunResumed(run=state.id, model=self.model.name, detail=detail))
         if history is not None and history.run is not None and not history.said:
             # The process ended between the run's start and its first message.
-            self._add_user_message(conversation, UserMessage.of(history.run.task))
+            self._add_task(conversation, history.run.task, state)
         elif history is not None and history.messages:
             message = history.messages[-1]
             if isinstance(message, AssistantMessage) and not message.calls:
@@ -322,8 +332,12 @@ class Loop:
         ending = CompletionCheck(self.read_output)
         last_text = ""
         while True:
+            if self.receive is not None:
+                await self.receive(False)
             while state.inbox:
-                self._add_user_message(conversation, state.inbox.pop(0))
+                told = state.inbox.pop(0)
+                state.labels.update(told.labels)
+                self._add_user_message(conversation, told.message, by=told.by, labels=told.labels)
                 # Told behind the last word of a process that ended: that word was not the last.
                 answered = None
             if answered is None:
@@ -362,9 +376,13 @@ class Loop:
             elif not state.inbox:
                 ended = ending.check(message)
                 if isinstance(ended, RunEnd):
+                    if self.receive is not None:
+                        await self.receive(True)
+                    if state.inbox:
+                        continue
                     ended = await self._until(ended, state, context, engine)
-                if isinstance(ended, RunEnd):
-                    return ended
+                    if isinstance(ended, RunEnd):
+                        return ended
                 if ended:
                     self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
 
@@ -513,17 +531,29 @@ class Loop:
     def _record(self, event: Event) -> None:
         self.recorder.record(event)
 
+    def _add_task(self, conversation: WindowedConversation, task: str, state: RunState) -> None:
+        state.labels.update(self.task_labels)
+        self._add_user_message(
+            conversation, UserMessage.of(task), by=self.task_by, labels=self.task_labels
+        )  # fmt: skip
+
     def _add_user_message(
-        self, conversation: WindowedConversation, message: UserMessage, *, by: str = "user"
+        self,
+        conversation: WindowedConversation,
+        message: UserMessage,
+        *,
+        by: str = "user",
+        labels: tuple[str, ...] = (),
     ) -> None:
         conversation.append(message)
-        self.recorder.record(UserSaid(message, by))
+        self.recorder.record(UserSaid(message, by, labels))
 
     def _finished(self, state: RunState, ended: RunEnd) -> RunFinished:
         # What was told too late to be read stays in the session for its next run. Where this one can be taken
         # up again it reads it then: said now, it would end the wait of the calls that are open.
         while state.inbox and ended.status in ("done", "limit"):
-            self._record(UserSaid(state.inbox.pop(0)))
+            told = state.inbox.pop(0)
+            self._record(UserSaid(told.message, told.by, told.labels))
         return RunFinished(
             run=state.id,
             status=ended.status,

@@ -19,6 +19,7 @@ from pegboard.core.events import (
     PermissionRequested,
     RunFinished,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.policy.approval import Refused
 from pegboard.core.result import ToolResult
@@ -31,7 +32,7 @@ from pegboard.runtime.turns import ASKED_AGAIN
 
 
 class RecordedInbox(list[Any]):
-    """The messages that a person sent while the run went on, as they come up in the record."""
+    """The messages that came in while the run went on, as they come up in the record."""
 
     def __init__(self, script: ReplayLog) -> None:
         super().__init__()
@@ -39,11 +40,12 @@ class RecordedInbox(list[Any]):
 
     def __bool__(self) -> bool:
         event = self._script.next
-        return isinstance(event, UserSaid) and event.by == "user"
+        return isinstance(event, UserSaid) and event.by != "runtime"
 
     def pop(self, index: Any = -1) -> Any:
         """The next of them."""
-        return cast(UserSaid, self._script.next).message
+        said = cast(UserSaid, self._script.next)
+        return UserTold(said.message, said.by, said.labels)
 
 
 class RecordedAnswers(dict[str, Any]):

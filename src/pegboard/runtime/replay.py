@@ -118,6 +118,9 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         code=detail.get("code", ()),
         latest_policy=script.policy_change,
         until=UntilCommand(command=until, executor=executor) if until else None,
+        task_by=started.detail.get("by", "user"),
+        task_labels=tuple(started.detail.get("labels", ())),
+        task_source=started.detail.get("source", ""),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))

@@ -17,9 +17,10 @@ from pegboard.core.events import (
     Recorder,
     TextPiece,
     ThinkingPiece,
+    UserTold,
 )
 from pegboard.core.result import new_seed
-from pegboard.core.transcript import AssistantMessage, Message, Usage, UserMessage
+from pegboard.core.transcript import AssistantMessage, Message, Usage
 from pegboard.models.failures import is_too_long
 from pegboard.ports.model import (
     AskedAgain,
@@ -51,7 +52,7 @@ class RunState:
         id, session: its names.
         labels: taint labels gathered so far.
         usage, turns: spent so far.
-        inbox: user messages that arrived while the run was busy.
+        inbox: messages that arrived while the run was busy.
         pending: what the run waits for when it is suspended.
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
@@ -66,7 +67,7 @@ class RunState:
     labels: set[str] = field(default_factory=set[str])
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
-    inbox: list[UserMessage] = field(default_factory=list[UserMessage])
+    inbox: list[UserTold] = field(default_factory=list[UserTold])
     pending: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     budget: RunBudget | None = None
     call_ids: set[str] = field(default_factory=set[str])

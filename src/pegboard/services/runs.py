@@ -14,6 +14,7 @@ from pegboard.core.errors import BuildError
 from pegboard.core.events import Event, RunStarted
 from pegboard.core.policy.approval import DenyAll
 from pegboard.core.policy.policy import MODES
+from pegboard.ports.subagents import Child
 from pegboard.runtime.availability import Availability
 from pegboard.runtime.fold import IMPORTED, fold
 from pegboard.runtime.replanning import Replanner
@@ -25,6 +26,7 @@ from pegboard.services.redaction import RedactingApprover
 from pegboard.services.run_files import ExportResult, ImportResult, export_pytest, import_file
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.services.sessions import Sessions, model_line
+from pegboard.store.children import Children
 from pegboard.store.runs import RunRow
 
 
@@ -108,6 +110,15 @@ class Runs:
         """Whether a run is a call from outside: no model's turn follows, so it is never resumed."""
         return row.agent in ONE_CALLS
 
+    async def is_resumable_here(self, row: RunRow) -> bool:
+        """Whether `resume` takes the run: it worked in this workspace, with tools that we have."""
+        start = await self._history.events(row.stream, run=row.id, types=(RunStarted.type,))
+        try:
+            self._check_resumable(row, start)
+        except BuildError:
+            return False
+        return True
+
     # -- working ------------------------------------------------------------------------------------
 
     async def start(
@@ -175,6 +186,11 @@ class Runs:
             BuildError: it was imported, worked elsewhere, or its session has gone on without it.
             ConfigError: another process works on its session now.
         """
+        if (child := await Children(self._history.store).by_session(row.stream)) is not None:
+            async with aclosing(self._resume_subagent(row, child, interaction, mode)) as going_on:
+                async for event in going_on:
+                    yield event
+            return
         async with self._history.open_session(row.stream, run=row.id) as session:
             events = session.events
             self._check_resumable(row, events)
@@ -205,6 +221,21 @@ class Runs:
                 finally:
                     await opened.aclose()
             await self._approvals.forget(answers)
+
+    async def _resume_subagent(
+        self, row: RunRow, child: Child, interaction: Interaction, mode: str | None
+    ) -> AsyncGenerator[Event]:
+        """Take a subagent's run further: with its own tools, and so that it reports to its parent."""
+        events = await self._history.events(row.stream)
+        self._check_resumable(row, events)
+        answers = await self._approvals.answers(row.id)
+        mode = mode or self._stricter_mode(events, row.id)
+        async with self._runtime.executor(interaction, session=child.parent, mode=mode) as executor:
+            runs = self._runtime.subagents(executor, model=row.model)
+            async with aclosing(runs.resume(child, answers)) as going_on:
+                async for event in going_on:
+                    yield event
+        await self._approvals.forget(answers)
 
     def _check_resumable(self, row: RunRow, events: Sequence[Event]) -> None:
         start = next((e for e in events if isinstance(e, RunStarted) and e.run == row.id), None)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pegboard.core.secrets.redact import Redactor
     from pegboard.core.toolkit import Toolkit
     from pegboard.models.servers import LocalServer
+    from pegboard.runtime.subagents import SubagentRuns
     from pegboard.shell.sandbox.selection import SelectedBackend
 
 
@@ -126,6 +127,18 @@ class Runtime(Protocol):
 
         Raises:
             NoModel: no model was named and none was found.
+            ModelError: the model cannot be used.
+        """
+        ...
+
+    def subagents(self, executor: Any, *, model: str | None) -> SubagentRuns:
+        """The subagents of kept sessions, over an executor of this runtime.
+
+        Args:
+            executor: whose tools they get.
+            model: answers where their spec names none.
+
+        Raises:
             ModelError: the model cannot be used.
         """
         ...

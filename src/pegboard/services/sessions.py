@@ -29,6 +29,7 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.taint import ATTACHED
 from pegboard.core.result import ToolResult
 from pegboard.files.undo import UndoReport
+from pegboard.ports.messages import InboundMessage
 from pegboard.ports.model import Model
 from pegboard.ports.todos import Todo
 from pegboard.runtime.compaction import compact
@@ -158,6 +159,13 @@ class Conversation:
         text, self._attached = with_attached(text, self._attached), []
         stream = self.agent.stream(text, session=self.session, recorder=self._log, until=until)
         async with aclosing(stream) as events:
+            async for event in events:
+                yield event
+        await self._log.flush()
+
+    async def answer(self, message: InboundMessage) -> AsyncGenerator[Event]:
+        """Run on a message of the session's inbox; its events as they happen."""
+        async with aclosing(self.agent.stream_message(message, recorder=self._log)) as events:
             async for event in events:
                 yield event
         await self._log.flush()

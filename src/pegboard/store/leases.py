@@ -27,6 +27,10 @@ _TABLE: Final = "leases"
 T = TypeVar("T")
 
 
+class SessionBusy(ConfigError):
+    """Another process works on a session."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """A process, so that another can tell whether it still lives.
@@ -138,7 +142,7 @@ class Leases:
         one of these it waits until it has seen one, whatever `wait_s` says.
 
         Raises:
-            ConfigError: another process holds it; the message names that process.
+            SessionBusy: another process holds it; the message names that process.
         """
         end = self._clock.monotonic() + wait_s
         seen: tuple[int, float] | None = None
@@ -165,7 +169,7 @@ class Leases:
                     return lease
                 continue
             if now >= end and (alive or renewed):
-                raise ConfigError(
+                raise SessionBusy(
                     f"another process is using session {key!r}: {owner}; wait until it has ended, or use "
                     "another session"
                 )

@@ -35,6 +35,10 @@ TOOLS: Final[dict[str, str]] = {
     "tts": "pegboard.tools.tts:tts",
     "todo": "pegboard.tools.todo:todo",
     "propose_plan": "pegboard.tools.propose_plan:propose_plan",
+    "spawn": "pegboard.tools.spawn:spawn",
+    "sessions_spawn": "pegboard.tools.sessions_spawn:sessions_spawn",
+    "call_subagent": "pegboard.tools.call_subagent:call_subagent",
+    "subagents": "pegboard.tools.subagents:subagents",
 }
 """Built-in tools by name; loaded at first use."""
 

@@ -1,0 +1,191 @@
+"""Subagents over an executor: each has an agent, a smaller toolkit and a session of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pegboard.core.call.provide import Provided
+from pegboard.core.errors import BuildError
+from pegboard.core.events import Event, Recorder
+from pegboard.core.limits import Limits
+from pegboard.core.toolkit import Toolkit
+from pegboard.ports.messages import InboundMessage
+from pegboard.ports.processes import Processes
+from pegboard.ports.store import Store
+from pegboard.ports.subagents import AgentSpec, Child, Subagents
+from pegboard.runtime.subagents import GENERAL, RULES, TOOLS, OpenChild, SubagentLimits, SubagentRuns
+
+if TYPE_CHECKING:
+    from pegboard.app.agent import Agent
+    from pegboard.app.executor import Executor
+    from pegboard.app.wiring import Wiring
+    from pegboard.runtime.session import Backing
+
+
+@dataclass(slots=True, eq=False)
+class ExecutorHost:
+    """The Host of one executor's subagents.
+
+    Args:
+        wiring: of the executor that runs the parent.
+        runs: gives a subagent's own wiring the Subagents port.
+        backing: where sessions are kept that do not run here now; None = in memory.
+    """
+
+    wiring: Wiring
+    runs: Callable[[Wiring], object]
+    backing: Backing | None = None
+
+    def store(self, session: str) -> Store:
+        """See Host."""
+        backing = self._backing(session)
+        if backing is not None:
+            return backing.store
+        if self.wiring.memory is None:
+            from pegboard.store.memory import MemoryStore
+
+            self.wiring.memory = MemoryStore()
+        return self.wiring.memory
+
+    async def events(self, session: str, *, beside: str) -> Sequence[Event]:
+        """See Host."""
+        if (running := self.wiring.sessions.get(session)) is not None:
+            return running.events()
+        if (backing := self._backing(beside)) is None:
+            return self.wiring.ended.get(session, [])
+        from pegboard.store.log import history
+
+        return await history(backing.store, session)
+
+    @asynccontextmanager
+    async def open(self, child: Child, spec: AgentSpec) -> AsyncGenerator[OpenChild]:
+        """See Host."""
+        backing = self._backing(child.parent)
+        executor = self._executor(child, spec)
+        agent = self._agent(child, spec, executor)
+        try:
+            if backing is None:
+                agent.remember(child.session, self.wiring.ended.get(child.session, ()))
+                yield _opened(agent, child, agent.session(child.session), None)
+            else:
+                from pegboard.runtime.session import open_session
+
+                agent.keep_in(backing)
+                async with open_session(backing, child.session) as session:
+                    agent.remember(child.session, session.events)
+                    yield _opened(agent, child, session.events, session.log)
+                    await session.log.flush()
+        finally:
+            if backing is None:
+                self.wiring.ended[child.session] = agent.session(child.session)
+            if spec.model:
+                await agent.model().aclose()  # Its parent's is not its own.
+            await executor.aclose()
+
+    def _backing(self, session: str) -> Backing | None:
+        running = self.wiring.sessions.get(session)
+        return self.backing if running is None else running.backing
+
+    def _executor(self, child: Child, spec: AgentSpec) -> Executor:
+        from pegboard.app.executor import Executor
+
+        parent: Executor = self.wiring.executor
+        parts = parent.pipeline.parts
+        kit = kit_of(parent.toolkit, spec)
+        executor = Executor(
+            kit,
+            wiring=_narrowed(self.wiring, kit, self.runs),
+            session=child.session,
+            agent=child.agent or GENERAL.name,
+            approver=parts.approver,
+            timeout_s=parts.timeout_s,
+        )
+        executor.context = replace(executor.context, depth=child.depth)
+        executor.on_warning = parent.on_warning
+        return executor
+
+    def _agent(self, child: Child, spec: AgentSpec, executor: Executor) -> Agent:
+        from pegboard.app.agent import Agent
+
+        of_parent = self.wiring.session_model
+        return Agent(
+            instructions=f"{RULES}\n\n{spec.instructions}".strip(),
+            model=spec.model or (None if of_parent is None else of_parent()),
+            executor=executor,
+            limits=Limits(turns=spec.turns),
+            name=child.agent or GENERAL.name,
+            store="memory",
+        )
+
+
+def _opened(agent: Agent, child: Child, events: Sequence[Event], log: Recorder | None) -> OpenChild:
+    def start(message: InboundMessage) -> AsyncGenerator[Event]:
+        return agent.stream_message(message, recorder=log)
+
+    def resume(run: str, answers: Mapping[str, Any]) -> AsyncGenerator[Event]:
+        return agent.resume_events(run, events, recorder=log, answers=answers)
+
+    return OpenChild(events=events, start=start, resume=resume)
+
+
+def kit_of(parent: Toolkit, spec: AgentSpec) -> Toolkit:
+    """The tools that a subagent gets: never one that its parent does not have."""
+    from fnmatch import fnmatchcase
+
+    wanted = TOOLS if spec.tools is None else spec.tools
+    return Toolkit([tool for tool in parent if any(fnmatchcase(tool.name, name) for name in wanted)])
+
+
+def _narrowed(wiring: Wiring, kit: Toolkit, runs: Callable[[Wiring], object]) -> Wiring:
+    """The same parts for a subagent: what it starts, and what it offers, is its own."""
+    provided = Provided(wiring.provided, wiring.provided.objects)
+    if "process" not in kit:
+        provided.pop(Processes, None)  # A command must not go on where the subagent cannot follow it.
+    narrowed = replace(
+        wiring, provided=provided, closers=[], listeners=[], waits=[], session_model=None, executor=None
+    )  # fmt: skip
+    if provided.pop(Subagents, None) is not None:
+        runs(narrowed)
+    return narrowed
+
+
+def offer_agents(wiring: Wiring, specs: Iterable[AgentSpec]) -> None:
+    """Let an executor's runs start these agents by name.
+
+    Raises:
+        BuildError: it has no tool that starts agents.
+    """
+    runs = wiring.provided.find(Subagents)
+    if not isinstance(runs, SubagentRuns):
+        raise BuildError(
+            'Agent(subagents=…) needs a tool that starts them; add builtin("spawn") or builtin("call_subagent") to tools'
+        )
+    runs.offer(specs)
+
+
+def subagent_runs(
+    wiring: Wiring,
+    *,
+    specs: Sequence[AgentSpec] = (),
+    limits: SubagentLimits | None = None,
+    backing: Backing | None = None,
+) -> SubagentRuns:
+    """The Subagents port of an executor; its agent's runs wait for what they have started.
+
+    Args:
+        wiring: the executor's parts; takes the port.
+        specs, limits: see SubagentRuns.
+        backing: where sessions are kept that do not run here now.
+    """
+
+    def again(narrowed: Wiring) -> SubagentRuns:
+        return subagent_runs(narrowed, specs=runs.agents(), limits=limits, backing=backing)
+
+    runs = SubagentRuns(ExecutorHost(wiring, again, backing), specs=specs, limits=limits)
+    wiring.waits.append(runs.wait_for_report)
+    wiring.closers.append(runs.close)
+    wiring.provided[Subagents] = runs
+    return runs

@@ -1,0 +1,55 @@
+"""`pegboard worker`: run sessions on the messages and schedules that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from pegboard.app.app import App
+from pegboard.cli.option_types import ConfigFile, ModelName, ModeOption, PolicyFile, Workspace, Yes, exit_with
+from pegboard.cli.options import Options
+from pegboard.cli.people import interaction_for
+from pegboard.cli.show import print_note
+
+
+def worker_command(
+    model: ModelName = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when nothing is left to do, instead of waiting.")
+    ] = False,
+    on_ask: Annotated[
+        str, typer.Option("--on-ask", help="When a call needs approval: suspend the run, or deny.")
+    ] = "suspend",
+    workspace: Workspace = None,
+    mode: ModeOption = None,
+    policy: PolicyFile = None,
+    config: ConfigFile = None,
+    yes: Yes = False,
+) -> None:
+    """Run sessions on the messages that wait for them, fire schedules, and resume interrupted runs.
+
+    It works until Ctrl+C. Several workers may run at once; each session is run by one of them.
+    """
+    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)
+    exit_with(options.run(partial(_work, model=model, until_idle=until_idle, on_ask=on_ask, options=options)))
+
+
+async def _work(app: App, *, model: str | None, until_idle: bool, on_ask: str, options: Options) -> int:
+    await app.store.connect()
+    worker = app.worker(interaction_for(options, on_ask=on_ask), model=model)
+    work = asyncio.ensure_future(worker.work(until_idle=until_idle))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, work.cancel)
+    if not until_idle:
+        print_note(f"working in {app.workspace}; press Ctrl+C to stop")
+    try:
+        await work
+    except asyncio.CancelledError:
+        # What it worked on goes on with the next worker.
+        print_note("stopped; interrupted runs go on with the next worker")
+    return 0

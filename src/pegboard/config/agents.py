@@ -1,0 +1,56 @@
+"""`[agents.NAME]` and `[subagents]`: the agents that a run can start, and how many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pegboard.config.reading import table_of, texts, typed
+from pegboard.core.errors import ConfigError
+from pegboard.ports.subagents import AgentSpec
+from pegboard.runtime.subagents import SubagentLimits
+
+_KEYS: Final = ("description", "instructions", "tools", "model", "turns")
+_LIMITS: Final = {"depth": (0, 5), "children": (1, 50), "running": (1, 64)}
+"""The least and the most of each key of `[subagents]`."""
+
+
+def read_agents(value: Any, path: Path) -> tuple[AgentSpec, ...]:
+    """The agents of a settings file.
+
+    Raises:
+        ConfigError: a key is unknown or a value is of the wrong kind; the message names file and key.
+    """
+    agents: list[AgentSpec] = []
+    for name, given in cast("Mapping[str, Any]", typed(dict, value, path, "agents")).items():
+        where = f"agents.{name}"
+        table = table_of(given, path, where, _KEYS)
+        words = {
+            k: typed(str, table[k], path, f"{where}.{k}")
+            for k in ("description", "instructions", "model")
+            if k in table
+        }
+        tools = tuple(texts(table["tools"], path, f"{where}.tools")) if "tools" in table else None
+        turns = _number(table.get("turns", 15), path, f"{where}.turns", 1, 1000)
+        agents.append(AgentSpec(name=name, tools=tools, turns=turns, **words))
+    return tuple(agents)
+
+
+def read_subagents(value: Any, path: Path, *, before: SubagentLimits) -> SubagentLimits:
+    """How many subagents there may be.
+
+    Raises:
+        ConfigError: see `read_agents`.
+    """
+    table = table_of(value, path, "subagents", tuple(_LIMITS))
+    given = {k: _number(v, path, f"subagents.{k}", *_LIMITS[k]) for k, v in table.items()}
+    return replace(before, **given)
+
+
+def _number(value: Any, path: Path, key: str, least: int, most: int) -> int:
+    number: int = typed(int, value, path, key)
+    if not least <= number <= most:
+        raise ConfigError(f"{path}: {key} = {number} is not between {least} and {most}")
+    return number

@@ -1,0 +1,220 @@
+"""Worker: runs sessions on the messages that wait for them, and takes up runs whose process has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from pegboard.core.errors import PegboardError
+from pegboard.core.events import Event, RunFinished, RunStarted, UserTold
+from pegboard.ports.messages import InboundMessage
+from pegboard.services.history import History
+from pegboard.services.runs import Runs
+from pegboard.services.runtime import NOBODY, Interaction, Runtime
+from pegboard.services.sessions import Sessions
+from pegboard.store.inbox import Inbox
+from pegboard.store.leases import SessionBusy
+from pegboard.store.runs import RunRow
+
+LOOK_S: Final = 0.5
+"""Seconds between two looks at the store."""
+MOST: Final = 8
+"""Sessions that one worker runs at once."""
+
+
+class Duty(Protocol):
+    """Something that a worker does beside its sessions: fire schedules, deliver messages."""
+
+    async def tick(self) -> None:
+        """Do what is due now, and return."""
+        ...
+
+
+class OnAnswer(Protocol):
+    """Hands on the answer to a message that wanted one."""
+
+    async def __call__(self, message: InboundMessage, finished: RunFinished) -> None:
+        """Keep the answer for whoever waits for it, under the message's id: it may be called again after a crash."""
+        ...
+
+
+class Worker:
+    """Works until it is cancelled, or until nothing is left to do.
+
+    A session is run by one worker at a time: whoever holds its lease. A message is run on once, whatever happens to
+    the process: the session's stream says which run has read it.
+
+    Args:
+        runtime: the workspace, its tools and its policy.
+        history: where sessions are kept.
+        sessions, runs: open and resume them.
+        interaction: who answers; None = nobody, so that runs that ask are suspended or denied by the approver.
+        duties: what else it does.
+        on_answer: each is given the answer to a message that wanted one.
+        model: as `--model` takes it; None = the first that is found.
+        most: sessions that it runs at once.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        history: History,
+        sessions: Sessions,
+        runs: Runs,
+        *,
+        interaction: Interaction = NOBODY,
+        duties: Sequence[Duty] = (),
+        on_answer: Sequence[OnAnswer] = (),
+        model: str | None = None,
+        most: int = MOST,
+    ) -> None:
+        self._runtime = runtime
+        self._history = history
+        self._sessions = sessions
+        self._runs = runs
+        self._interaction = interaction
+        self._duties = duties
+        self._on_answer = on_answer
+        self._model = model
+        self._most = most
+        self._inbox = Inbox(history.store)
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._failed: set[str] = set()
+
+    async def work(self, *, until_idle: bool = False) -> None:
+        """Work on what there is, look again every half second.
+
+        Args:
+            until_idle: return when no session can be taken further now.
+        """
+        try:
+            while True:
+                for duty in self._duties:
+                    await duty.tick()
+                await self._take_sessions()
+                if until_idle and not self._working:
+                    return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await self._one_ends()
+        finally:
+            for task in self._working.values():
+                task.cancel()
+            await asyncio.gather(*self._working.values(), return_exceptions=True)
+
+    async def serve(self, session: str) -> None:
+        """Take a session further: resume its run, then run it on the messages that wait, until none is left.
+
+        Raises:
+            SessionBusy: another process works on it.
+        """
+        while (row := await self._resumable(session)) is not None:
+            await self._drain(self._runs.resume(row, self._interaction))
+        while (message := await self._next(session)) is not None:
+            finished = (await self._read(session)).get(message.id) or await self._start(message)
+            if finished is None or finished.status == "suspended":
+                return
+            for hand_on in self._on_answer if message.wants_answer else ():
+                await hand_on(message, finished)
+            await self._inbox.drop([message])
+
+    # -- what there is --------------------------------------------------------------------------
+
+    async def _take_sessions(self) -> None:
+        for key in [key for key, task in self._working.items() if task.done()]:
+            self._end(key, self._working.pop(key))
+        waiting = [m.session for m in await self._inbox.all() if m.wake and self._is_here(m)]
+        interrupted = [row.stream for row in await self._interrupted()]
+        for session in dict.fromkeys((*interrupted, *waiting)):
+            if len(self._working) >= self._most:
+                return
+            if session in self._working or session in self._failed:
+                continue
+            if await self._history.holder(session) is None and await self._can_go_on(session):
+                self._working[session] = asyncio.create_task(self._serve(session))
+
+    async def _serve(self, session: str) -> None:
+        with suppress(SessionBusy):  # Another worker was faster.
+            await self.serve(session)
+
+    def _end(self, session: str, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        # The next worker tries it again; in this one it would fail again and again.
+        self._failed.add(session)
+        said = str(error) if isinstance(error, PegboardError) else f"{type(error).__name__}: {error}"
+        self._interaction.notify(f"session {session} was not taken further: {said}")
+
+    async def _one_ends(self) -> None:
+        if self._working:
+            await asyncio.wait(self._working.values(), return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(LOOK_S)
+
+    def _is_here(self, message: InboundMessage) -> bool:
+        return not message.workspace or Path(message.workspace) == self._runtime.workspace
+
+    async def _interrupted(self) -> list[RunRow]:
+        rows = [r for r in await self._runs.list(limit=None, status="running") if r.status == "interrupted"]
+        rows += [r for r in await self._runs.unfinished() if r.status == "suspended"]
+        return [r for r in rows if not self._runs.is_single_call(r) and await self._runs.is_resumable_here(r)]
+
+    async def _resumable(self, session: str) -> RunRow | None:
+        return next((r for r in await self._interrupted() if r.stream == session), None)
+
+    async def _can_go_on(self, session: str) -> bool:
+        """Whether there is something to do: not where all that waits is a message that a suspended run will read."""
+        return await self._resumable(session) is not None or await self._next(session) is not None
+
+    async def _next(self, session: str) -> InboundMessage | None:
+        """The message that the session is to be run on, or whose answer is to be handed on, now."""
+        waiting = [m for m in await self._inbox.waiting(session) if m.wake and self._is_here(m)]
+        if not waiting:
+            return None
+        read = await self._read(session)
+        rows = await self._history.runs(session=session, limit=1)
+        suspended = bool(rows) and rows[0].status == "suspended"
+        for message in waiting:
+            if read.get(message.id) is not None:
+                return message
+            # What waits for a person is put aside by a person alone.
+            if message.id not in read and (not suspended or message.by == "user"):
+                return message
+        return None
+
+    async def _read(self, session: str) -> dict[str, RunFinished | None]:
+        """Ids of the messages that runs have read, with the end of that run; None while it goes on or is suspended."""
+        read: dict[str, RunFinished | None] = {}
+        mine: list[str] = []
+        kinds = (RunStarted.type, UserTold.type, RunFinished.type)
+        for event in await self._history.events(session, types=kinds):
+            match event:
+                case RunStarted():
+                    mine = [str(event.detail["source"])] if "source" in event.detail else []
+                case UserTold() if event.source:
+                    mine.append(event.source)
+                case RunFinished() if event.status != "suspended":
+                    read |= dict.fromkeys(mine, event)
+                    mine = []
+                case _:
+                    pass
+            read |= {id: None for id in mine if id not in read}
+        return read
+
+    # -- running --------------------------------------------------------------------------------
+
+    async def _start(self, message: InboundMessage) -> RunFinished | None:
+        model = str(message.metadata.get("model") or "") or self._model
+        async with self._sessions.open(message.session, self._interaction, model=model) as talk:
+            return await self._drain(talk.answer(message))
+
+    async def _drain(self, events: AsyncGenerator[Event]) -> RunFinished | None:
+        finished: RunFinished | None = None
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, RunFinished):
+                    finished = event
+        return finished
