@@ -199,3 +199,11 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def cron_ops() -> dict[str, Any]:
+    """The next time of a cron expression, read and computed anew."""
+    from pegboard.ports.schedules import Cron
+    from pegboard.runtime.schedule import next_time
+
+    return {"next_time": lambda expression, now: next_time(Cron(expr=expression), now)}

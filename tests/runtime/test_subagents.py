@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from pegboard import PURE, Agent, Effect, builtin, tool
+from pegboard import PURE, Agent, Effect, ToolResult, builtin, tool
 from pegboard.core.events import CallFinished, Event, UserSaid
 from pegboard.models.scripted import ModelRequest, ScriptedModel
 from pegboard.ports.subagents import AgentSpec
@@ -42,6 +42,11 @@ def two_minds(
         return child(request) if is_child(request) else next(rest)
 
     return ScriptedModel([turn] * 40)
+
+
+def _id(result: ToolResult) -> str:
+    data: object = result.data
+    return cast("dict[str, str]", data).get("id", "") if isinstance(data, dict) else ""
 
 
 def last_text(request: ModelRequest) -> str:
@@ -188,9 +193,10 @@ async def test_a_subagent_is_steered_and_stopped_with_all_that_it_started(tmp_pa
     ids: list[str] = []
 
     def parent(request: ModelRequest) -> Mapping[str, Any]:
-        results = [r for m in request.messages for r in getattr(m, "results", ())]
-        data = [cast("dict[str, Any]", r.data) for r in results if isinstance(r.data, dict)]
-        ids.extend(d["id"] for d in data if "id" in d)
+        results = [
+            r for m in request.messages for r in cast("tuple[ToolResult, ...]", getattr(m, "results", ()))
+        ]
+        ids.extend(found for found in (_id(r) for r in results) if found)
         steps = [
             calls("spawn", task="Wait", label="w"),
             calls("until_it_waits"),
@@ -297,7 +303,7 @@ def test_a_killed_run_reads_each_report_once(tmp_path: Path, own_home: Path, kin
 PROGRAM = '''
 import asyncio, json, sys
 from pathlib import Path
-from pegboard import PURE, Agent, tool, builtin
+from pegboard import Agent, Effect, tool, builtin
 from pegboard.models.scripted import ScriptedModel
 from pegboard.ports.subagents import AgentSpec
 from pegboard.store import open_store
@@ -308,7 +314,7 @@ from pegboard.store.runs import RunList
 path, kind, folder, *rest = sys.argv[1:]
 folder = Path(folder)
 
-@tool(effects=PURE)
+@tool(effects=[Effect("control", "world", at_least="allow")])
 async def work() -> str:
     """Work."""
     with (folder / "world.txt").open("a") as file:

@@ -19,8 +19,8 @@ from tests.ledger import owes
 LOOKING = frozenset({"read", "connect"})
 """Effects that change nothing."""
 
-SEVERAL_IN_ONE = frozenset({"browser", "process"})
-"""Tools that look and act by an `action` parameter, since the documents have them so (M-11)."""
+SEVERAL_IN_ONE = frozenset({"browser", "cron", "process"})
+"""Tools that look and act by an `action` parameter, since the documents have them so (M-11, N-90)."""
 
 APPEARANCE = frozenset({"size", "format"})
 """Parameters with fixed values that say how a file looks, and not what is done."""
@@ -32,6 +32,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "grep": {"pattern": "x"},
     "process": {"action": "list"},
     "search_tools": {"query": "read"},
+    "cron": {"action": "list"},
     "read_artifact": {"id": "none"},
     "list_artifacts": {},
     "grep_artifact": {"pattern": "x"},

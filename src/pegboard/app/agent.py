@@ -107,6 +107,7 @@ class Agent:
         )
         self._model = model_of(model)
         self.executor.wiring.session_model = self.model
+        self.executor.wiring.agent = self
         if subagents:
             from pegboard.app.subagents import offer_agents
 
@@ -163,6 +164,20 @@ class Agent:
     def remember(self, session: str, events: Iterable[Event]) -> None:
         """Keep a session in memory and continue from these events of it."""
         self._talks[session] = list(events)
+
+    def narrowed(
+        self, executor: Executor, *, instructions: str, model: str, limits: Limits, name: str
+    ) -> Agent:
+        """An agent over another executor for a part of this one's work.
+
+        Args:
+            executor, instructions, limits, name: see Agent.
+            model: as `--model` takes it; empty = this agent's own.
+        """
+        return Agent(
+            executor=executor, instructions=instructions, model=model or self.model(), limits=limits, name=name,
+            allow_models=self._allow_models, store="memory",
+        )  # fmt: skip
 
     def keep_in(self, backing: Backing) -> None:
         """The sessions that this agent remembers are written there by whoever opened them: their inbox is there."""

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,8 +39,10 @@ from pegboard.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
     from pegboard.mcp.server import ToolServer
+    from pegboard.runtime.scheduler import Scheduler
     from pegboard.runtime.session import Backing
     from pegboard.runtime.subagents import SubagentRuns
+    from pegboard.services.agents import Agents
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
     from pegboard.services.calls import Calls
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from pegboard.services.retention import Retention
     from pegboard.services.runs import Runs
     from pegboard.services.sandbox import Sandbox
+    from pegboard.services.schedules import StoredSchedules
     from pegboard.services.servers import Servers
     from pegboard.services.sessions import Sessions
     from pegboard.services.settings import Settings
@@ -190,6 +194,13 @@ class App:
     # -- services -----------------------------------------------------------------------------
 
     @property
+    def agents(self) -> Agents:
+        """Agents that can be started by name, and subagents."""
+        from pegboard.services.agents import Agents
+
+        return Agents(self, self.history)
+
+    @property
     def approvals(self) -> Approvals:
         """What waits for an answer, and the answers that were kept."""
         from pegboard.services.approvals import Approvals
@@ -255,6 +266,17 @@ class App:
         return Sandbox(self)
 
     @property
+    def schedules(self) -> StoredSchedules:
+        """The jobs that put messages into sessions at their times."""
+        from pegboard.services.schedules import StoredSchedules
+
+        async def store() -> SqliteStore:
+            await self.store.connect()
+            return self.store
+
+        return StoredSchedules(store, settings=self.config.schedules, workspace=self.workspace)
+
+    @property
     def servers(self) -> Servers:
         """The MCP servers whose tools we use."""
         from pegboard.services.servers import Servers
@@ -289,16 +311,30 @@ class App:
 
         return UsageReports(self.history, lambda: self.toolkit)
 
+    async def scheduler(self, notify: Callable[[str], None] | None = None) -> Scheduler:
+        """What fires the jobs of the store; checks run by this App's settings, heartbeats are those of the settings.
+
+        Args:
+            notify: is given each sentence that a person should know; None = `on_warning`.
+        """
+        return await self.schedules.scheduler(self, self.history, notify=notify or self.on_warning)
+
     def worker(self, interaction: Interaction = NOBODY, *, model: str | None = None) -> Worker:
-        """Runs sessions on what waits for them.
+        """Runs sessions on what waits for them, and fires schedules.
 
         Args:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
         """
+        from pegboard.services.schedules import ScheduleDuty
         from pegboard.services.worker import Worker
 
-        return Worker(self, self.history, self.sessions, self.runs, interaction=interaction, model=model)
+        notify = interaction.notify
+        return Worker(
+            self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
+            duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
+            on_answer=[self.schedules.note_answer],
+        )  # fmt: skip
 
     # -- executors and agents -----------------------------------------------------------------
 

@@ -315,6 +315,21 @@ class Executor:
         pipeline = self.pipeline.with_recorder(recorder, approver=approver, middleware=middleware)
         return TurnExecutor(pipeline, hooks=self._hooks)
 
+    def narrowed(self, toolkit: Toolkit, *, wiring: Wiring, session: str, agent: str, depth: int) -> Executor:
+        """An executor of fewer tools over the same workspace, policy and people, for a subagent."""
+        parts = self.pipeline.parts
+        executor = Executor(
+            toolkit,
+            wiring=wiring,
+            session=session,
+            agent=agent,
+            approver=parts.approver,
+            timeout_s=parts.timeout_s,
+        )
+        executor.context = replace(executor.context, depth=depth)
+        executor.on_warning = self.on_warning
+        return executor
+
     async def aclose(self) -> None:
         """End what was started: background commands, threads."""
         for source in self._sources:

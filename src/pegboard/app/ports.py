@@ -35,6 +35,7 @@ from pegboard.ports.media import Canvas, ImageGenerator, Speech
 from pegboard.ports.people import People, Question
 from pegboard.ports.plans import Plans
 from pegboard.ports.processes import Processes
+from pegboard.ports.schedules import Schedules
 from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
@@ -272,6 +273,28 @@ def _processes(assembly: Assembly) -> Any:
     return background_commands(assembly)
 
 
+def _schedules(assembly: Assembly) -> Any:
+    """Over the store of the executor; where it has none, over the command line's: a job in memory never fires."""
+    from pegboard.app.backing import close_store, open_backing
+    from pegboard.services.schedules import StoredSchedules
+
+    opened: list[Store] = []
+
+    async def store() -> Store:
+        if assembly.store is not None:
+            return assembly.store()
+        if not opened:
+            opened.append((await open_backing(None, assembly.paths)).store)
+        return opened[0]
+
+    async def close() -> None:
+        while opened:
+            await close_store(opened.pop())
+
+    assembly.wiring.closers.append(close)
+    return StoredSchedules(store, settings=assembly.config.schedules, workspace=assembly.workspace)
+
+
 def _session_model(assembly: Assembly) -> Any:
     from pegboard.app.session_model import AgentModel
 
@@ -381,6 +404,7 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     People: _people,
     Plans: _plans,
     Processes: _processes,
+    Schedules: _schedules,
     SessionModel: _session_model,
     Shell: _shell,
     Speech: _speech,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pegboard.core.call.provide import Provided
-from pegboard.core.errors import BuildError
+from pegboard.core.errors import BuildError, Unavailable
 from pegboard.core.events import Event, Recorder
 from pegboard.core.limits import Limits
 from pegboard.core.toolkit import Toolkit
@@ -19,10 +19,24 @@ from pegboard.ports.subagents import AgentSpec, Child, Subagents
 from pegboard.runtime.subagents import GENERAL, RULES, TOOLS, OpenChild, SubagentLimits, SubagentRuns
 
 if TYPE_CHECKING:
-    from pegboard.app.agent import Agent
-    from pegboard.app.executor import Executor
-    from pegboard.app.wiring import Wiring
     from pegboard.runtime.session import Backing
+
+
+class Parts(Protocol):
+    """What subagents use of the wiring of the executor that runs their parent."""
+
+    agent: Any
+    executor: Any
+    sessions: dict[str, Any]
+    memory: Store | None
+    ended: dict[str, list[Event]]
+    provided: Provided
+    waits: list[Callable[[str], Awaitable[bool]]]
+    closers: list[Callable[[], Any]]
+
+    def narrowed(self, provided: Provided) -> Any:
+        """See Wiring."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -35,8 +49,8 @@ class ExecutorHost:
         backing: where sessions are kept that do not run here now; None = in memory.
     """
 
-    wiring: Wiring
-    runs: Callable[[Wiring], object]
+    wiring: Parts
+    runs: Callable[[Any], object]
     backing: Backing | None = None
 
     def store(self, session: str) -> Store:
@@ -64,8 +78,7 @@ class ExecutorHost:
     async def open(self, child: Child, spec: AgentSpec) -> AsyncGenerator[OpenChild]:
         """See Host."""
         backing = self._backing(child.parent)
-        executor = self._executor(child, spec)
-        agent = self._agent(child, spec, executor)
+        agent = self._agent(child, spec)
         try:
             if backing is None:
                 agent.remember(child.session, self.wiring.ended.get(child.session, ()))
@@ -83,45 +96,35 @@ class ExecutorHost:
                 self.wiring.ended[child.session] = agent.session(child.session)
             if spec.model:
                 await agent.model().aclose()  # Its parent's is not its own.
-            await executor.aclose()
+            await agent.executor.aclose()
 
     def _backing(self, session: str) -> Backing | None:
         running = self.wiring.sessions.get(session)
         return self.backing if running is None else running.backing
 
-    def _executor(self, child: Child, spec: AgentSpec) -> Executor:
-        from pegboard.app.executor import Executor
-
-        parent: Executor = self.wiring.executor
-        parts = parent.pipeline.parts
-        kit = kit_of(parent.toolkit, spec)
-        executor = Executor(
+    def _agent(self, child: Child, spec: AgentSpec) -> Any:
+        """An agent like the parent's, with some of its tools."""
+        parent = self.wiring.agent
+        if parent is None:
+            raise Unavailable(
+                "no agent runs here, so no model answers a subagent", hint="Start it from a run."
+            )
+        kit = kit_of(self.wiring.executor.toolkit, spec)
+        name = child.agent or GENERAL.name
+        executor = self.wiring.executor.narrowed(
             kit,
             wiring=_narrowed(self.wiring, kit, self.runs),
             session=child.session,
-            agent=child.agent or GENERAL.name,
-            approver=parts.approver,
-            timeout_s=parts.timeout_s,
+            agent=name,
+            depth=child.depth,
         )
-        executor.context = replace(executor.context, depth=child.depth)
-        executor.on_warning = parent.on_warning
-        return executor
-
-    def _agent(self, child: Child, spec: AgentSpec, executor: Executor) -> Agent:
-        from pegboard.app.agent import Agent
-
-        of_parent = self.wiring.session_model
-        return Agent(
-            instructions=f"{RULES}\n\n{spec.instructions}".strip(),
-            model=spec.model or (None if of_parent is None else of_parent()),
-            executor=executor,
-            limits=Limits(turns=spec.turns),
-            name=child.agent or GENERAL.name,
-            store="memory",
+        instructions = f"{RULES}\n\n{spec.instructions}".strip()
+        return parent.narrowed(
+            executor, instructions=instructions, model=spec.model, limits=Limits(turns=spec.turns), name=name
         )
 
 
-def _opened(agent: Agent, child: Child, events: Sequence[Event], log: Recorder | None) -> OpenChild:
+def _opened(agent: Any, child: Child, events: Sequence[Event], log: Recorder | None) -> OpenChild:
     def start(message: InboundMessage) -> AsyncGenerator[Event]:
         return agent.stream_message(message, recorder=log)
 
@@ -139,20 +142,18 @@ def kit_of(parent: Toolkit, spec: AgentSpec) -> Toolkit:
     return Toolkit([tool for tool in parent if any(fnmatchcase(tool.name, name) for name in wanted)])
 
 
-def _narrowed(wiring: Wiring, kit: Toolkit, runs: Callable[[Wiring], object]) -> Wiring:
+def _narrowed(wiring: Parts, kit: Toolkit, runs: Callable[[Any], object]) -> Any:
     """The same parts for a subagent: what it starts, and what it offers, is its own."""
     provided = Provided(wiring.provided, wiring.provided.objects)
     if "process" not in kit:
         provided.pop(Processes, None)  # A command must not go on where the subagent cannot follow it.
-    narrowed = replace(
-        wiring, provided=provided, closers=[], listeners=[], waits=[], session_model=None, executor=None
-    )  # fmt: skip
+    narrowed = wiring.narrowed(provided)
     if provided.pop(Subagents, None) is not None:
         runs(narrowed)
     return narrowed
 
 
-def offer_agents(wiring: Wiring, specs: Iterable[AgentSpec]) -> None:
+def offer_agents(wiring: Parts, specs: Iterable[AgentSpec]) -> None:
     """Let an executor's runs start these agents by name.
 
     Raises:
@@ -167,7 +168,7 @@ def offer_agents(wiring: Wiring, specs: Iterable[AgentSpec]) -> None:
 
 
 def subagent_runs(
-    wiring: Wiring,
+    wiring: Parts,
     *,
     specs: Sequence[AgentSpec] = (),
     limits: SubagentLimits | None = None,
@@ -181,7 +182,7 @@ def subagent_runs(
         backing: where sessions are kept that do not run here now.
     """
 
-    def again(narrowed: Wiring) -> SubagentRuns:
+    def again(narrowed: Parts) -> SubagentRuns:
         return subagent_runs(narrowed, specs=runs.agents(), limits=limits, backing=backing)
 
     runs = SubagentRuns(ExecutorHost(wiring, again, backing), specs=specs, limits=limits)

@@ -68,6 +68,7 @@ class Wiring:
             nothing is under way; a run that would end asks them first.
         session_model: the model of the agent that runs here, None where none does.
         executor: the executor that was made over these parts.
+        agent: the agent that runs over that executor, None where none does.
         sessions: those that run here now.
         memory: keeps what goes with sessions that are not kept; made by the first subagent of one.
         ended: events of subagents' sessions that are not kept.
@@ -87,6 +88,7 @@ class Wiring:
     )
     session_model: Callable[[], Any] | None = None
     executor: Any = None
+    agent: Any = None
     sessions: dict[str, RunningSession] = field(default_factory=dict[str, RunningSession])
     memory: Store | None = None
     ended: dict[str, list[Event]] = field(default_factory=dict[str, "list[Event]"])
@@ -149,6 +151,12 @@ class Wiring:
         from pegboard.store.inbox import Inbox
 
         return Inbox(store)
+
+    def narrowed(self, provided: Provided) -> Wiring:
+        """The same parts for an executor inside this one's run: what that starts is its own."""
+        return replace(
+            self, provided=provided, closers=[], listeners=[], waits=[], session_model=None, executor=None, agent=None
+        )  # fmt: skip
 
     async def aclose(self) -> list[str]:
         """End what was started, last first; what people should know about it, one sentence each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pegboard.compat.wording import with_text
+from pegboard.compat.wording import facts, with_text
 from pegboard.core.errors import BuildError
 from pegboard.core.result import ToolResult
 
@@ -80,7 +80,10 @@ def message(key: str, locale: str = "en", **values: Any) -> str:
 
 
 def render_zh(result: ToolResult, arguments: Mapping[str, Any]) -> ToolResult:
-    """A refusal in Chinese; everything else stays."""
+    """A refusal and a new job in Chinese; everything else stays."""
+    if result.ok and facts(result).get("created") and "job" in facts(result):
+        job = facts(result)["job"]
+        return with_text(result, message("scheduled", "zh", task=job["message"], cron_expr=job["schedule"]))
     error = result.error
     if error is None or error.code != "permission_denied" or error.details.get("decision") != "ask":
         return result

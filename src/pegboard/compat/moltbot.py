@@ -189,6 +189,11 @@ def create_tts_tool() -> Tool | None:
     return _shown("tts")
 
 
+def create_cron_tool() -> Tool | None:
+    """`cron`: add, list and remove, with `schedule`, `prompt` and `id`."""
+    return _shown("cron")
+
+
 def create_web_search_tool() -> Tool | None:
     """`web_search`; its answer is the document's JSON."""
     return _shown("web_search")
@@ -264,6 +269,7 @@ __all__ = [
     "create_apply_patch_tool",
     "create_browser_tool",
     "create_canvas_tool",
+    "create_cron_tool",
     "create_exec_tool",
     "create_image_tool",
     "create_moltbot_coding_tools",

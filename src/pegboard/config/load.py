@@ -29,6 +29,7 @@ from pegboard.config.reading import (
     written,
 )
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
+from pegboard.config.schedules import ScheduleSettings, read_schedules
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
@@ -65,6 +66,7 @@ class Config:
         browser: which browser the tool of that name uses (`[browser]`).
         web: how pages are read (`[web]`).
         media: who makes pictures and who speaks (`[media]`).
+        schedules: the user's time zone, what is caught up, and heartbeats (`[schedules]`).
         limits: what ends a run.
         agents: agents that a run can start by name (`[agents.NAME]`).
         subagents: how many of them (`[subagents]`).
@@ -96,6 +98,7 @@ class Config:
     browser: BrowserSettings = field(default_factory=BrowserSettings)
     web: WebSettings = field(default_factory=WebSettings)
     media: MediaSettings = field(default_factory=MediaSettings)
+    schedules: ScheduleSettings = field(default_factory=ScheduleSettings)
     limits: Limits = field(default_factory=Limits)
     agents: tuple[AgentSpec, ...] = ()
     subagents: SubagentLimits = field(default_factory=SubagentLimits)
@@ -208,6 +211,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = read_network(value, path, before=config.network)
             case "media":
                 changes[key] = read_media(value, path, before=config.media)
+            case "schedules":
+                changes[key] = read_schedules(value, path, before=config.schedules)
             case "web":
                 changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":

@@ -47,6 +47,10 @@ class Inbox:
         """The messages for a session, oldest first."""
         return sorted((await self._table.scan(prefix=f"{session}\x1f")).values(), key=lambda m: (m.at, m.id))
 
+    async def holds(self, session: str, message: str) -> bool:
+        """Whether a message of this id waits for a session."""
+        return await self._store.get(_TABLE, f"{session}\x1f{message}") is not None
+
     async def all(self) -> list[InboundMessage]:
         """All messages, oldest first."""
         return sorted((await self._table.scan()).values(), key=lambda m: (m.at, m.id))

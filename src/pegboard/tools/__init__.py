@@ -35,6 +35,8 @@ TOOLS: Final[dict[str, str]] = {
     "tts": "pegboard.tools.tts:tts",
     "todo": "pegboard.tools.todo:todo",
     "propose_plan": "pegboard.tools.propose_plan:propose_plan",
+    "cron": "pegboard.tools.cron:cron",
+    "schedule_task": "pegboard.tools.schedule_task:schedule_task",
     "spawn": "pegboard.tools.spawn:spawn",
     "sessions_spawn": "pegboard.tools.sessions_spawn:sessions_spawn",
     "call_subagent": "pegboard.tools.call_subagent:call_subagent",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pegboard.compat.nanobot import context
 from pegboard.compat.nanobot.builtin import (
     AskUserTool,
+    CronTool,
     EditFileTool,
     ExecTool,
     GlobTool,
@@ -16,6 +17,7 @@ from pegboard.compat.nanobot.builtin import (
     MCPManager,
     ReadFileTool,
     SandboxedExecTool,
+    ScheduleTaskTool,
     WebFetchTool,
     WebSearchTool,
     WriteFileTool,
@@ -35,6 +37,7 @@ __all__ = [
     "AskUserTool",
     "BaseTool",
     "ContextAware",
+    "CronTool",
     "EditFileTool",
     "ExecTool",
     "GlobTool",
@@ -44,6 +47,7 @@ __all__ = [
     "ReadFileTool",
     "SafetyHook",
     "SandboxedExecTool",
+    "ScheduleTaskTool",
     "Tool",
     "ToolCallRequest",
     "ToolExecutionDenied",

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from pegboard.compat.builtin import BuiltinTool, builtin_tool, restricted, searching
+from pegboard.compat.builtin import BuiltinTool, bound, builtin_tool, restricted, searching
+from pegboard.compat.nanobot.context import ContextAware
 from pegboard.compat.nanobot.registry import ToolRegistry
 from pegboard.compat.rules import compile_rules
+from pegboard.core.content import Text
+from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import ToolError
+from pegboard.core.result import ToolResult
+from pegboard.core.tool import Tool
 from pegboard.core.toolkit import import_object
+from pegboard.ports.schedules import Schedules
 
 
 class _Nanobot(BuiltinTool):
@@ -125,6 +132,72 @@ class WebFetchTool(_Nanobot):
 
     def __init__(self, max_chars: int = 50_000, **options: Any) -> None:
         super().__init__(defaults={"max_chars": max_chars}, **options)
+
+
+class CronTool(ContextAware, _Nanobot):
+    """`cron` of 000; `set_context` says where the answers of jobs go that this task adds.
+
+    Args:
+        cron_service: an object with our Schedules port, in place of this machine's jobs.
+    """
+
+    tool = "cron"
+
+    def __init__(self, cron_service: Any = None, **options: Any) -> None:
+        super().__init__(made=None if cron_service is None else _keeping(cron_service), **options)
+
+
+def _keeping(schedules: Any) -> Tool:
+    """`cron` over a Schedules port of one's own, in every executor."""
+    ours = builtin_tool("cron")
+    planned = cast("Callable[[Any, Any], Awaitable[Plan]]", ours.plan)
+
+    async def plan(call: Any, context: Any) -> Plan:
+        return await planned(call, replace(context, ports={Schedules: schedules}))
+
+    return bound(ours, schedules=schedules).copy(plan=plan)
+
+
+class ScheduleTaskTool(_Nanobot):
+    """`schedule_task`, 001's CronTool.
+
+    Args:
+        cron_service: an object whose `add(task=…, schedule=…, channel=…)`, async or not, keeps the job; None = it is one
+            of this machine's jobs.
+        timezone: the zone that `parse_schedule` reads times in.
+    """
+
+    tool = "schedule_task"
+
+    def __init__(self, cron_service: Any = None, *, timezone: str = "UTC", **options: Any) -> None:
+        self._timezone = timezone
+        super().__init__(made=None if cron_service is None else self._with(cron_service), **options)
+
+    def parse_schedule(self, schedule: str) -> str:
+        """A schedule as a cron expression where it is one; an interval as `every 10m`, a time in ISO 8601.
+
+        Raises:
+            InvalidArguments: it cannot be read.
+        """
+        return str(import_object("pegboard.runtime.schedule:canonical_text")(schedule, self._timezone))
+
+    def _with(self, service: Any) -> Tool:
+        async def run(task: str, schedule: str, channel: str = "") -> ToolResult:
+            text = self.parse_schedule(schedule)
+            kept = service.add(task=task, schedule=text, channel=channel)
+            if hasattr(kept, "__await__"):
+                await kept
+            return ToolResult(
+                content=(Text(text),), data={"created": True, "job": {"message": task, "schedule": text}}
+            )
+
+        async def plan(call: Any, context: Any) -> Plan:
+            given = call.arguments
+            self.parse_schedule(given["schedule"])
+            return Plan((Effect("schedule", f"add:{given['schedule']} {given['task']}"),))
+
+        ours = builtin_tool("schedule_task")
+        return bound(ours, schedules=service).copy(function=run, plan=plan)
 
 
 class MCPManager:

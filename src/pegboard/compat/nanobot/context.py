@@ -72,6 +72,12 @@ def current_origin() -> Origin:
     )
 
 
+def current_target() -> tuple[str, str]:
+    """Channel and chat that `set_context` named in this task; both empty where it was not called."""
+    turn = _turn.get()
+    return ("", "") if turn is None else (turn.origin.channel, turn.origin.chat_id)
+
+
 class ContextAware:
     """Mixed into a tool: the methods of 000's MessageTool, CronTool and SpawnTool, without shared state."""
 

@@ -11,7 +11,7 @@ from pegboard.compat.nanobot_net.agents import (
     current_run_context,
     middleware,
 )
-from pegboard.compat.nanobot_net.builtin import FileTools, ShellTools, WebTools
+from pegboard.compat.nanobot_net.builtin import CronTools, FileTools, ShellTools, WebTools
 from pegboard.compat.nanobot_net.functions import (
     AIFunctionFactory,
     AIFunctionFactoryOptions,
@@ -41,6 +41,7 @@ __all__ = [
     "AIFunctionFactoryOptions",
     "AgentRunContext",
     "BrowserTool",
+    "CronTools",
     "FileTools",
     "FunctionInvocationContext",
     "NanoBotMcpClient",

@@ -64,3 +64,12 @@ class WebTools:
     def create_web_fetch_tool() -> Tool:
         """`web_fetch`."""
         return shown(builtin_tool("web_fetch"), _PROFILE)
+
+
+class CronTools:
+    """Tools for scheduled jobs."""
+
+    @staticmethod
+    def create_cron_tool() -> Tool:
+        """`cron`; `remove` takes the job's name."""
+        return shown(builtin_tool("cron"), _PROFILE)

@@ -82,6 +82,14 @@ MOLTBOT: Final = (
         "Convert text to speech.",
         required("text", text("Text to say")),
     ),
+    row(
+        "cron",
+        "Manage scheduled tasks.",
+        required("action", text("What to do", enum=["add", "list", "remove"])),
+        optional("schedule", text("Cron expression, such as 0 9 * * *")),
+        optional("prompt", text("What to do then"), "message"),
+        optional("id", text("Task id"), "job_id"),
+    ),
     ToolProfile(
         name="message",
         tool="message",

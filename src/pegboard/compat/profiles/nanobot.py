@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pegboard.compat import wording as say
+from pegboard.compat.locale import message
+from pegboard.compat.nanobot.context import current_target
 from pegboard.compat.profiles.builders import integer, optional, required, row, text
+from pegboard.core.result import ToolResult
 
 
 def _with_emoji(given: dict[str, Any]) -> dict[str, Any]:
     return {"style": "emoji", **given}
+
+
+def _for_the_chat(given: dict[str, Any]) -> dict[str, Any]:
+    """A new job answers to the chat that `set_context` named."""
+    channel, chat = current_target()
+    if given.get("action") != "add" or given.get("channel") or not channel:
+        return given
+    return {**given, "channel": channel, "chat_id": chat}
+
+
+def _scheduled(result: ToolResult, arguments: Mapping[str, Any]) -> str:
+    job = say.facts(result)["job"]
+    return message("scheduled", task=job["message"], cron_expr=job["schedule"])
 
 
 NANOBOT: Final = (
@@ -110,5 +127,14 @@ NANOBOT: Final = (
         optional("tz", text("IANA timezone for cron expressions")),
         optional("at", text("ISO datetime for one-time execution")),
         optional("job_id", text("Job ID (for remove)")),
+        adapt=_for_the_chat,
+    ),
+    row(
+        "schedule_task",
+        "Schedule a task, once at a given time or again and again by a cron expression.",
+        required("task", text("The task")),
+        required("schedule", text("When: a cron expression, or in words")),
+        required("channel", text("Channel that the answer goes to")),
+        render=say.on_success(_scheduled),
     ),
 )
