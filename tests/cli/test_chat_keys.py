@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pegboard.core.events import UserSaid
 from pegboard.core.transcript import UserMessage
 from pegboard.runtime.fold import fold
 from pegboard.store.log import decode_events
@@ -153,7 +154,7 @@ def test_modes_commands_files_and_going_back(terminal: Terminal, work: Path, col
     store.close()
     kept = [m.text for m in fold(events).messages if isinstance(m, UserMessage)]
     assert kept == ["edit it again"]
-    said = [e.message.text for e in events if e.type == "message.user"]
+    said = [e.message.text for e in events if isinstance(e, UserSaid)]
     assert "said by 42" in said[1] and "new line" in said[1]
 
 

@@ -13,10 +13,14 @@ import pytest
 from prompt_toolkit.document import Document
 
 from pegboard.app.app import App
-from pegboard.cli.chat import Chat, _Commands, chat
+from pegboard.cli.chat import (
+    Chat,
+    _Commands,  # pyright: ignore[reportPrivateUsage]
+    chat,
+)
 from pegboard.cli.options import Options
 from pegboard.core.errors import BuildError, ConfigError
-from pegboard.core.events import ContextCompacted
+from pegboard.core.events import ContextCompacted, UserSaid
 from pegboard.dialects import dialect
 from pegboard.runtime.fold import fold
 from tests.ledger import owes
@@ -46,11 +50,12 @@ def talk(work: Path, capsys: pytest.CaptureFixture[str]) -> WindowedConversation
         reader, writer = os.pipe()
         os.write(writer, "\n".join(lines).encode())
         os.close(writer)
+        chosen: dict[str, Any] = {"mode": "ask", **options}
         with os.fdopen(reader) as stdin, pytest.MonkeyPatch.context() as patch:
             patch.setattr("sys.stdin", stdin)
             status = chat(
                 model=f"scripted:{path}", session="chat_x", last=False,
-                options=Options(workspace=work, **{"mode": "ask", **options}),
+                options=Options(workspace=work, **chosen),
             )  # fmt: skip
         assert status == 0
         read = capsys.readouterr()
@@ -182,7 +187,7 @@ def test_a_person_who_types_nothing_can_run_commands_attach_files_and_start_anew
     assert shown.count("**Seen.**") == 2
     with App.open(workspace=work) as app:
         events = asyncio.run(app.history.events("chat_x"))
-    said = next(e.message.text for e in events if e.type == "message.user")
+    said = next(e.message.text for e in events if isinstance(e, UserSaid))
     assert "made" in said and "attached text" in said
     assert fold(events).messages == []
 

@@ -11,7 +11,6 @@ from pegboard import Agent, Limits, Policy, builtin
 from pegboard.core.errors import BuildError
 from pegboard.core.events import CallFinished, RunStarted, UserSaid
 from pegboard.models import ScriptedModel
-from tests.cli.conftest import Run, home, pegboard, workspace  # noqa: F401
 
 CHECK = "test -e ok.txt || { echo no ok.txt; exit 3; }"
 WRITE = {"calls": [{"name": "write_file", "arguments": {"path": "ok.txt", "content": "x"}}]}
@@ -91,17 +90,3 @@ async def test_a_resumed_run_still_ends_by_its_command(tmp_path: Path) -> None:
     assert next(e for e in known if isinstance(e, RunStarted)).detail["until"] == CHECK
     checks = [e for e in answer.events if isinstance(e, CallFinished) and e.result.tool == "exec"]
     assert len(checks) == 1
-
-
-def test_the_command_line_says_by_its_status_that_it_never_passed(
-    pegboard: Run,  # noqa: F811
-    workspace: Path,  # noqa: F811
-) -> None:
-    script = workspace.parent / "turns.jsonl"
-    script.write_text('{"text": "Done."}\n' * 6)
-
-    done = pegboard("run", "make it", "--model", f"scripted:{script}", "--until", CHECK)
-
-    assert done.status == 5
-    assert done.out == "Done.\n"
-    assert "still fails after 5 rounds" in done.err
