@@ -140,6 +140,16 @@ async def test_the_encoding_is_found_as_browsers_find_it(
     assert expected in (await reader(here).fetch(here.answer("/a", body, content_type))).text
 
 
+async def test_a_page_whose_encoding_is_guessed_says_so(here: Site) -> None:
+    body = "<p>Książka leży na półce. Dziękuję bardzo, źle się czułem.</p>".encode("cp1250")
+
+    guessed = await reader(here).fetch(here.answer("/a", body, "text/html"))
+    named = await reader(here).fetch(here.answer("/b", body, "text/html; charset=windows-1250"))
+
+    assert "encoding guessed: cp125" in guessed.note
+    assert named.note == ""
+
+
 @pytest.mark.parametrize("label", ["application/pdf", "application/octet-stream", "text/html", "text/plain"])
 async def test_a_pdf_is_read_whatever_it_is_called(here: Site, label: str) -> None:
     from tests.documents.test_readers import pdf

@@ -214,6 +214,7 @@ def _files(assembly: Assembly) -> Any:
     files = Workspace(
         root,
         journal=Journal(paths.state / "journal"),
+        restored_dirs=_shared_repository(root),
         allowed_dirs=config.allowed_dirs,
         read_only_dirs=config.read_only_dirs,
         full_access=policy.mode == "full",
@@ -228,6 +229,16 @@ def _files(assembly: Assembly) -> Any:
     assembly.wiring.provided.setdefault(PATH_RESOLVER, files)
     assembly.wiring.provided.setdefault(Files, files)
     return files
+
+
+def _shared_repository(root: Path) -> tuple[Path, ...]:
+    """Where the repository lies outside the workspace, which then is a linked worktree of it."""
+    if not (root / ".git").is_file():
+        return ()  # Nearly always, and nothing need be loaded.
+    from pegboard.shell.sandbox.git import repository_of
+
+    repository = repository_of(root)
+    return () if repository is None else (repository.common,)
 
 
 def _protected(root: Path, home: Path, target: str) -> str | None:

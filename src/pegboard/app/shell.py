@@ -267,8 +267,17 @@ class JournalSnapshots:
 
     async def take(self) -> Snapshot:
         """See Snapshots."""
-        before = await asyncio.to_thread(TreeSnapshot.take, self._root, journal=self._journal)
+        before = await asyncio.to_thread(self._take)
         return _JournalSnapshot(before, self._root, self._journal, _origin(), self._said)
+
+    def _take(self) -> TreeSnapshot:
+        repository = git.repository_of(self._root)
+        if repository is None:
+            return TreeSnapshot.take(self._root, journal=self._journal)
+        # Of a linked worktree the repository lies outside, and people work in its other checkouts meanwhile.
+        return TreeSnapshot.take(
+            self._root, journal=self._journal, beside=(repository.common,), others=repository.others()
+        )
 
 
 class _JournalSnapshot:

@@ -134,11 +134,12 @@ def decision_text(decision: str, approver: str) -> str:
 def print_changes(
     changes: Iterable[Change], *, most_lines: int | None = 200, stream: TextIO | None = None
 ) -> bool:
-    """The diffs, coloured where a person looks; whether lines were left out (None = never)."""
+    """Each change: how much, and its diff, coloured where a person looks; whether lines were left out (None = never)."""
     cut = False
     LINE.clear()
     for change in changes:
-        lines = (change.diff or f"{change.kind} {escape_invisible(change.path)}").splitlines()
+        print(paint(change.summary(), "bold", stream=stream), file=stream, flush=True)
+        lines = change.diff.splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = escape_controls(line)

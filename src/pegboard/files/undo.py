@@ -168,7 +168,7 @@ class UndoReport:
         entries: ids of the entries that are reverted.
         kept: files whose later changes were merged in.
         unchanged: files that were already as they would be.
-        conflicts: files that are left because later changes touch the same lines.
+        conflicts: files that are left because later changes touch the same or adjacent lines.
         missed: what an exec did that was never captured and is not undone.
         made_dirs: folders that are made again.
         removed_dirs: folders that go where they are empty.
@@ -234,7 +234,7 @@ def undo(
 
     Raises:
         NotFound: no such call or run, nothing left to undo, or its contents are pruned.
-        Conflict: undone already; or later changes touch the same lines (nothing was changed;
+        Conflict: undone already; or later changes touch the same or adjacent lines (nothing was changed;
             the message shows them; `details["conflicts"]`).
         Unavailable: there is no journal.
     """

@@ -133,7 +133,7 @@ class GrepResult:
         counts: files and count mode: `(path, matching lines)` in path order.
         total: matching lines (content) or files found before paging.
         truncated: more was there than `limit`.
-        skipped: why files were not searched, one sentence a kind (`3 binary files`).
+        skipped: why files were not searched, or are shown in an encoding that is a guess; one sentence a kind.
         searched: number of files looked at, 0 where the search stopped early.
         note: what the reader must know about how it was found, may be empty.
     """

@@ -11,6 +11,7 @@ from pegboard.files.journal import Journal, JournalEntry
 from pegboard.files.undo import ById, ByOrigin, Last, UndoReport, UndoTarget
 from pegboard.files.workspace import Workspace
 from pegboard.services.runtime import Runtime
+from pegboard.shell.sandbox.git import repository_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +66,11 @@ class Undo:
 
     async def _undo(self, what: UndoTarget, *, preview: bool = False, redo: bool = False) -> UndoReport:
         runtime = self._runtime
+        repository = repository_of(runtime.workspace)
         files = Workspace(
             runtime.workspace, journal=self._journal(), full_access=runtime.policy.mode == "full",
             home=runtime.paths.home, allowed_dirs=runtime.config.allowed_dirs,
+            restored_dirs=() if repository is None else (repository.common,),
         )  # fmt: skip
         try:
             return await files.undo(what, preview=preview, redo=redo)

@@ -11,7 +11,7 @@ from pegboard.compat.nanobot_net.agents import (
     current_run_context,
     middleware,
 )
-from pegboard.compat.nanobot_net.builtin import CronTools, FileTools, ShellTools, WebTools
+from pegboard.compat.nanobot_net.builtin import CronTools, FileTools, ShellTools, SpawnTools, WebTools
 from pegboard.compat.nanobot_net.functions import (
     AIFunctionFactory,
     AIFunctionFactoryOptions,
@@ -49,6 +49,7 @@ __all__ = [
     "ServiceCollection",
     "ServiceProvider",
     "ShellTools",
+    "SpawnTools",
     "WebTools",
     "WorkspaceManager",
     "add_nanobot_tools",

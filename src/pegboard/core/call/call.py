@@ -271,7 +271,7 @@ class Preview:
             return f"Error: {self.error}"
         why = self.reason or self.rule
         lines = [f"effects   {self._effects()}", f"decision  {self.decision}{f' ({why})' if why else ''}"]
-        return "\n".join((*lines, *(change.diff for change in self.changes if change.diff)))
+        return "\n".join((*lines, *(f"{change.summary()}\n{change.diff}" for change in self.changes)))
 
     def __repr__(self) -> str:
         outcome = self.decision if self.error is None else f"error {self.error.code}"
