@@ -73,7 +73,7 @@ class Agent:
         allow_models: by tool name or pattern, the models that may have it.
         calls_in: `xml` or `text` = the model writes its calls in its text; None = only if the model, or its
             server at the first request, says that it has no tool calls.
-        store: where named sessions are kept: a path, `sqlite:PATH`, or `memory`, which ends with this agent; None =
+        store: where named sessions are kept: a path, `sqlite:PATH`, `postgresql://…`, or `memory`, which ends with this agent; None =
             the command line's history, so that `pegboard runs` lists them. Unnamed runs stay in memory.
         wait_s: seconds to wait for another process that works on the same session.
         subagents: agents that `spawn` and `call_subagent` start by name.
@@ -316,10 +316,12 @@ class Agent:
                     await work
 
     def stream_message(
-        self, message: InboundMessage, *, recorder: Recorder | None = None
+        self, message: InboundMessage, *, recorder: Recorder | None = None, until: str = ""
     ) -> AsyncGenerator[Event]:
         """`stream`, on a message of the session's inbox."""
-        return self._streamed(message.content, message.session, recorder, message=message)
+        return self._streamed(
+            message.content, message.session, recorder, given=_until(until), message=message
+        )
 
     def tell(self, text: str, *, session: str) -> bool:
         """Give a running session another user message; it is read before the next model turn.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from pegboard.core.events import CallFinished, Event
+from pegboard.core.events import CallFinished, Event, HistoryFolded
+from pegboard.core.result import ToolResult
+from pegboard.core.transcript import ResultsMessage
 from pegboard.ports.todos import Todo
 from pegboard.runtime.fold import without_rewound
 
@@ -31,12 +33,22 @@ def todos_in(events: Iterable[Event]) -> tuple[Todo, ...]:
     """The list as the last call of `todo` in some events left it."""
     found: tuple[Todo, ...] = ()
     for event in without_rewound(events):
-        if isinstance(event, CallFinished) and event.result.tool == _TOOL and event.result.ok:
-            data: Any = event.result.data
-            rows = cast("Mapping[str, Any]", data).get("items") if isinstance(data, Mapping) else None
-            if isinstance(rows, Sequence):
-                found = tuple(
-                    Todo(text=row["text"], status=row["status"])
-                    for row in cast("Sequence[Mapping[str, Any]]", rows)
-                )
+        match event:
+            case CallFinished(result):
+                found = _todos(result) or found
+            case HistoryFolded():
+                for message in event.messages:
+                    for result in message.results if isinstance(message, ResultsMessage) else ():
+                        found = _todos(result) or found
+            case _:
+                pass
     return found
+
+
+def _todos(result: ToolResult) -> tuple[Todo, ...]:
+    """The list that a call left; empty where it is none of `todo`."""
+    data: Any = result.data
+    if result.tool != _TOOL or not result.ok or not isinstance(data, Mapping):
+        return ()
+    rows = cast("Sequence[Mapping[str, Any]]", cast("Mapping[str, Any]", data).get("items") or ())
+    return tuple(Todo(text=row["text"], status=row["status"]) for row in rows)

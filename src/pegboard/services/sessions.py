@@ -149,15 +149,22 @@ class Conversation:
         """The model that answers."""
         return self.agent.model()
 
-    async def send(self, text: str, *, until: str = "") -> AsyncGenerator[Event]:
+    async def send(self, text: str, *, until: str = "", typed: bool = True) -> AsyncGenerator[Event]:
         """Run on a message; its events as they happen. Leaving the loop cancels the run.
 
         Args:
             text: the message.
             until: a command; the run is done only when it passes. Empty = when the model says so.
+            typed: a person typed it; False = it came from a pipe, and no address in it is the person's choice.
         """
         text, self._attached = with_attached(text, self._attached), []
-        stream = self.agent.stream(text, session=self.session, recorder=self._log, until=until)
+        message = InboundMessage(session=self.session, content=text, id=new_id("in"), by="stdin")
+        agent, log = self.agent, self._log
+        stream = (
+            agent.stream(text, session=self.session, recorder=log, until=until)
+            if typed
+            else agent.stream_message(message, recorder=log, until=until)
+        )
         async with aclosing(stream) as events:
             async for event in events:
                 yield event
@@ -283,7 +290,7 @@ class Conversation:
         for event in without_rewound(self.earlier()):
             if isinstance(event, RunStarted):
                 run = event.run
-            elif isinstance(event, UserSaid) and run and event.by == "user":
+            elif isinstance(event, UserSaid) and run and event.by != "runtime":
                 out.append(SaidMessage(run=run, text=event.message.text.partition(ATTACHED)[0]))
                 run = ""
         return out
