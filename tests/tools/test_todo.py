@@ -7,6 +7,7 @@ from pathlib import Path
 from pegboard import Agent, Executor, builtin
 from pegboard.core.events import CallFinished
 from pegboard.models import ScriptedModel
+from pegboard.runtime.todos import todos_in
 
 ITEMS = [
     {"text": "Read", "status": "done"},
@@ -19,10 +20,14 @@ async def test_the_list_is_replaced_and_read_back() -> None:
     async with Executor(builtin("todo"), mode="read-only") as executor:
         put = await executor.call("todo", {"items": ITEMS})
         again = await executor.call("todo", {})
+        emptied = await executor.call("todo", {"items": []})
         wrong = await executor.call("todo", {"items": [{"text": "x", "status": "maybe"}]})
 
     assert str(put) == "[x] Read\n[>] Write\n[ ] Test"
     assert again.data == {"items": ITEMS}
+    assert emptied.data == {"items": []} and str(emptied) == "The list is empty."
+    assert todos_in([CallFinished(put), CallFinished(emptied)]) == ()
+    assert len(todos_in([CallFinished(put)])) == 3
     assert wrong.error is not None and wrong.error.code == "invalid_arguments"
 
 

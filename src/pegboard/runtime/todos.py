@@ -35,20 +35,20 @@ def todos_in(events: Iterable[Event]) -> tuple[Todo, ...]:
     for event in without_rewound(events):
         match event:
             case CallFinished(result):
-                found = _todos(result) or found
+                found = _todos(result, found)
             case HistoryFolded():
                 for message in event.messages:
                     for result in message.results if isinstance(message, ResultsMessage) else ():
-                        found = _todos(result) or found
+                        found = _todos(result, found)
             case _:
                 pass
     return found
 
 
-def _todos(result: ToolResult) -> tuple[Todo, ...]:
-    """The list that a call left; empty where it is none of `todo`."""
+def _todos(result: ToolResult, before: tuple[Todo, ...]) -> tuple[Todo, ...]:
+    """The list after a call; as before where it is none of `todo`."""
     data: Any = result.data
     if result.tool != _TOOL or not result.ok or not isinstance(data, Mapping):
-        return ()
+        return before
     rows = cast("Sequence[Mapping[str, Any]]", cast("Mapping[str, Any]", data).get("items") or ())
     return tuple(Todo(text=row["text"], status=row["status"]) for row in rows)
