@@ -51,7 +51,7 @@ class Executor:
             are opened at the first call.
         workspace: the folder that file tools and commands work in; None = the current folder, taken
             only when a tool needs one.
-        mode: read-only, ask, workspace (default) or full; None = the policy's.
+        mode: read-only, plan, ask, workspace (default) or full; None = the policy's.
         policy: a Policy, rule lines, or the path of a file with rules; None = the shipped rules.
         approver: answers where the policy asks: an object with `decide(request)`, or a function; None =
             everything that asks is denied.
@@ -304,8 +304,12 @@ class Executor:
         return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
     def set_mode(self, mode: str) -> None:
-        """Decide by another mode from the next call on: read-only, ask, workspace or full."""
-        self.pipeline.parts.policy = replace(self.policy, mode=mode)
+        """Decide by another mode from the next call on: read-only, plan, ask, workspace or full; a plan is over."""
+        self.set_policy(replace(self.policy, mode=mode, planned=None))
+
+    def set_policy(self, policy: Policy) -> None:
+        """Decide by another policy from the next call on."""
+        self.pipeline.parts.policy = policy
 
     def with_recorder(
         self,

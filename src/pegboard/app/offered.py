@@ -40,7 +40,9 @@ class ConfiguredTools:
             ConfigError: two of them have one name, or a file of the settings makes none.
         """
         if self._toolkit is None:
-            self._toolkit = builtin(*(self._config.tools or ()))
+            from pegboard.tools import AGENT
+
+            self._toolkit = builtin(*(self._config.tools or AGENT))
             if self._config.tool_files:
                 self._toolkit = self._with_files(self._toolkit)
         return self._toolkit

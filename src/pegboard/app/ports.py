@@ -33,12 +33,14 @@ from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.media import Canvas, ImageGenerator, Speech
 from pegboard.ports.people import People, Question
+from pegboard.ports.plans import Plans
 from pegboard.ports.processes import Processes
 from pegboard.ports.schedules import Schedules
 from pegboard.ports.session_model import SessionModel
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.subagents import Subagents
+from pegboard.ports.todos import Todos
 from pegboard.ports.tool_search import ToolSearch
 from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
@@ -370,6 +372,16 @@ def _shell(assembly: Assembly) -> Any:
     return command_shell(assembly)
 
 
+def _plans(assembly: Assembly) -> Any:
+    return ExecutorPlans(assembly.wiring)
+
+
+def _todos(assembly: Assembly) -> Any:
+    from pegboard.runtime.todos import SessionTodos
+
+    return SessionTodos()
+
+
 def _subagents(assembly: Assembly) -> Any:
     from pegboard.app.subagents import subagent_runs
 
@@ -400,6 +412,24 @@ class SuspendingPeople:
         )
 
 
+class ExecutorPlans:
+    """The Plans port of the executor that stands over some parts."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+
+    @property
+    def is_planning(self) -> bool:
+        """See Plans."""
+        executor = self._wiring.executor
+        return executor is not None and executor.policy.mode == "plan"
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        """See Plans."""
+        executor = self._wiring.executor
+        executor.set_policy(replace(executor.policy, mode="workspace", planned=tuple(effects)))
+
+
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
@@ -409,11 +439,13 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Files: _files,
     ImageGenerator: _image_generator,
     People: _people,
+    Plans: _plans,
     Processes: _processes,
     Schedules: _schedules,
     SessionModel: _session_model,
     Shell: _shell,
     Speech: _speech,
+    Todos: _todos,
     Subagents: _subagents,
     ToolSearch: _tool_search,
     Web: _web,

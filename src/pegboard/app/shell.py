@@ -8,6 +8,7 @@ import hashlib
 import subprocess
 import threading
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -79,6 +80,7 @@ def command_shell(assembly: Assembly) -> CommandShell:
         egress_cidrs=config.network.allow_cidrs,
         fallbacks=locale_charsets(environment),
         placeholders=held,
+        on_output=_tell_output,
     )
 
 
@@ -104,6 +106,12 @@ def background_commands(assembly: Assembly) -> BackgroundCommands:
 
     wiring.closers.append(close)
     return commands
+
+
+def _tell_output(text: str) -> None:
+    """To whoever watches the call whose command this is; its reader runs in that call's context."""
+    with suppress(LookupError):  # A person's own command, whose output goes to the terminal.
+        current_context().emit({"output": text})
 
 
 def locale_charsets(environment: Mapping[str, str]) -> tuple[str, ...]:

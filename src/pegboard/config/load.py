@@ -137,7 +137,7 @@ class Config:
 _LIMITS: Final = (
     "calls", "calls_per_turn", "context_tokens", "money", "soft", "tokens", "tool_calls", "turns", "wall_s",
 )  # fmt: skip
-_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
+_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "plan": 3, "read-only": 4}
 
 
 def load_config(

@@ -57,6 +57,7 @@ class RunState:
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
         asked: what was refused in it.
+        checks: how often the command that ends it has failed.
         spent_s: seconds that it took before it was taken up again.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """
@@ -71,6 +72,7 @@ class RunState:
     budget: RunBudget | None = None
     call_ids: set[str] = field(default_factory=set[str])
     asked: Turn = field(default_factory=Turn)
+    checks: int = 0
     spent_s: float = 0.0
     mark: str = field(default_factory=new_seed, repr=False)
 

@@ -97,7 +97,8 @@ async def _decide(call: Call, turn: Turn | None) -> None:
                     await grants.use(grant)
         case "deny":
             denial = _denied(call)
-            if turn is not None:
+            # What a mode denies until a plan is agreed to is not refused for good.
+            if turn is not None and call.parts.policy.mode != "plan":
                 denied = [e.effect for e in call.decision.effects if e.verdict == "deny"]
                 turn.refuse(denied, Refused(call.decision.reason or call.decision.rule, by="policy"))
             raise denial
@@ -152,14 +153,15 @@ async def _ask(call: Call, turn: Turn | None) -> None:
             call.approver = answer.by or "nobody"
             if turn is not None and answer.by != "pegboard":
                 turn.refused[call.digest] = answer
-                turn.refuse(request.asking, answer)
+                if not call.proposes:  # A no to a plan is none to each of its parts.
+                    turn.refuse(request.asking, answer)
             raise _refused(call, answer)
         case _:
             call.approver = answer.by or "approver"
     await _confirm_unchanged(call)
     if answer.scope == "run" and turn is not None:
         turn.allow(call.tool.name, map(_without_reason, request.asking), call.approver)
-    if answer.scope in ("once", "run"):
+    if answer.scope in ("once", "run") or call.proposes:
         return
     if call.budget_warning and call.parts.guards.meter is not None:
         call.parts.guards.meter.lift_soft_limit(call.tool.name, call.outer)

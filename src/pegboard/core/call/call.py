@@ -22,7 +22,7 @@ from pegboard.core.policy.approval import Answer, ApprovalRequest, Approved, App
 from pegboard.core.policy.budgets import UNLIMITED, Remaining
 from pegboard.core.policy.grants import does_the_same
 from pegboard.core.policy.guards import Guards
-from pegboard.core.policy.policy import ALLOWED, Decision, Policy
+from pegboard.core.policy.policy import ALLOWED, PROPOSE_PLAN, Decision, Policy
 from pegboard.core.policy.rules import Situation
 from pegboard.core.result import Shaper
 from pegboard.core.schema.decode import Decoded
@@ -421,6 +421,11 @@ class Call:
         if self._context is None:
             self._context = self.inner_context(self.plan.effects)
         return self._context
+
+    @property
+    def proposes(self) -> bool:
+        """Whether its effects are those that it asks leave for, and not its own."""
+        return (self.tool.canonical or self.tool.name) == PROPOSE_PLAN
 
     def inner_context(self, effects: tuple[Effect, ...] | None = None) -> Context:
         """A context for the tool's code; without effects for planning, where nothing is authorised yet."""

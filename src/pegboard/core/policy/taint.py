@@ -39,6 +39,9 @@ PIPED: Final = "\n\n<stdin>\n"
 HOOKED: Final = "\n\n<hook>\n"
 """Stands in a message before what a hook adds to it."""
 
+ATTACHED: Final = "\n\n<attached>\n"
+"""Stands in a message before the files and command output that were put beside what a person typed."""
+
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?)]}*_"
 _FOUND_IN: Final = re.compile(r"^([^\s:][^:\n]{0,300}?)[:-]\d+[:-]|^([^\s:][^:\n]{0,300}):$", re.MULTILINE)
@@ -175,9 +178,10 @@ class TaintTracker:
     def add_user_text(self, session: str, text: str) -> None:
         """What the user typed: the destinations in it are the user's own choice for what goes out.
 
-        What was piped in beside it, and what a hook says, comes from elsewhere and endorses nothing.
+        What was piped in or attached beside it, and what a hook says, comes from elsewhere and endorses nothing.
         """
-        text = text.partition(PIPED)[0].partition(HOOKED)[0]
+        for mark in (PIPED, ATTACHED, HOOKED):
+            text = text.partition(mark)[0]
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
