@@ -58,7 +58,7 @@ def said(events: list[Event]) -> list[tuple[str, str]]:
     return [(e.by, e.message.text) for e in events if isinstance(e, UserSaid)]
 
 
-@owes("N-102", "N-104", "N-106", "N-109")
+@owes("N-102", "N-104", "N-106", "N-109", "K-69")
 async def test_a_run_ends_when_its_subagent_has_reported() -> None:
     model = two_minds(
         [
@@ -131,7 +131,7 @@ async def test_a_subagent_ends_after_fifteen_turns() -> None:
     assert next(count) == 15
 
 
-@owes("A-46", "A-47", "U-08", "X-36")
+@owes("A-46", "A-47", "U-08", "X-36", "K-65")
 async def test_call_subagent_waits_for_the_answer_and_names_the_agents_there_are() -> None:
     model = two_minds(
         [
