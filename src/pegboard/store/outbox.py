@@ -20,6 +20,7 @@ _DUE: Final = "outbox_due"
 _CHATS: Final = "outbox_chats"
 _FILES: Final = "outbox_files"
 _ENDED: Final = "outbox_ended"
+_RUNS: Final = "outbox_runs"
 KEEP_SENT_S: Final = 7 * 86400.0
 """Seconds for which a delivered message is kept, and a second one of its id is the same."""
 KEEP_DEAD_S: Final = 30 * 86400.0
@@ -140,6 +141,12 @@ class Outbox:
         ]
         return sorted(items, key=lambda i: (i.created_at, i.id), reverse=True)[:limit]
 
+    async def of_run(self, run: str) -> list[OutboxItem]:
+        """The messages that a run has sent, or its answer, oldest first."""
+        rows = await self._store.scan(_RUNS, start=f"{run}\x1f", end=after_prefix(f"{run}\x1f"))
+        found = [await self._table.get(row.value.decode()) for row in rows] if run else []
+        return sorted((i for i in found if i is not None), key=lambda i: i.created_at)
+
     async def due(self, limit: int = 100) -> list[str]:
         """The chats with a message that is due, the most overdue first."""
         rows = await self._store.scan(_DUE, end=f"{_place(self._now())}\U0010ffff", limit=limit)
@@ -218,11 +225,12 @@ def _index(before: OutboxItem | None, after: OutboxItem | None) -> list[Put]:
 def _places(item: OutboxItem | None) -> dict[tuple[str, str], bytes]:
     if item is None:
         return {}
+    places = {(_RUNS, f"{item.run}\x1f{item.id}"): item.id.encode()} if item.run else {}
     if item.ended_at:
         keep = KEEP_SENT_S if item.status == "sent" else KEEP_DEAD_S
-        return {(_ENDED, f"{_place(item.ended_at + keep)}\x1f{item.id}"): item.id.encode()}
+        return places | {(_ENDED, f"{_place(item.ended_at + keep)}\x1f{item.id}"): item.id.encode()}
     chat = chat_of(item.message.to)
-    return {
+    return places | {
         (_DUE, f"{_place(item.next_at)}\x1f{item.id}"): chat.encode(),
         (_CHATS, f"{chat}\x1f{_place(item.created_at)}\x1f{item.id}"): b"",
     }

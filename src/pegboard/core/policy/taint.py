@@ -140,6 +140,7 @@ class TaintTracker:
         self.held: dict[str, dict[str, list[str]]] = {}
         self._urls: dict[str, dict[str, None]] = {}
         self._typed: dict[str, str] = {}
+        self._chats: dict[str, set[str]] = {}
 
     # -- what a session holds -----------------------------------------------------------------
 
@@ -178,8 +179,16 @@ class TaintTracker:
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
+    def endorse_chat(self, session: str, channel: str, chat: str) -> None:
+        """The chat that a message of the session came from: its answer goes there anyway."""
+        if channel and chat:
+            self._chats.setdefault(session, set()).add(f"{channel}:{chat}")
+
     def is_named(self, session: str, effect: Effect) -> bool:
-        """Whether the user has typed every part of an effect's destination, word for word."""
+        """Whether an effect's destination is the chat that a message came from, or the user has typed every part of it,
+        word for word."""
+        if effect.kind == "send" and effect.target in self._chats.get(session, ()):
+            return True
         typed = self._typed.get(session)
         if not typed or effect.kind not in ("connect", "send"):
             return False
