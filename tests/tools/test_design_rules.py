@@ -19,8 +19,8 @@ from tests.ledger import owes
 LOOKING = frozenset({"read", "connect"})
 """Effects that change nothing."""
 
-SEVERAL_IN_ONE = frozenset({"browser", "cron", "process"})
-"""Tools that look and act by an `action` parameter, since the documents have them so (M-11, N-90)."""
+SEVERAL_IN_ONE = frozenset({"browser", "cron", "message", "process"})
+"""Tools that do several things by an `action` parameter, since the documents have them so (M-11, N-90, K-57)."""
 
 APPEARANCE = frozenset({"size", "format"})
 """Parameters with fixed values that say how a file looks, and not what is done."""

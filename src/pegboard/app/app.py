@@ -251,8 +251,7 @@ class App:
     @property
     def policies(self) -> Policies:
         """Why calls are allowed, asked or denied."""
-        from pegboard.services.outbox import StoredMessages
-    from pegboard.services.policies import Policies
+        from pegboard.services.policies import Policies
 
         return Policies(self, self.history)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pegboard.app.ports import guarded_client
 from pegboard.bus import CHANNELS
@@ -14,14 +14,12 @@ from pegboard.config.environment import environment
 from pegboard.config.load import Config
 from pegboard.config.secrets import read_source
 from pegboard.core.policy.policy import Policy
+from pegboard.core.result import SupportsRedact
 from pegboard.core.toolkit import import_object
 from pegboard.ports.channel import Channel
 from pegboard.ports.store import Store
 from pegboard.services.outbox import StoredMessages
 from pegboard.store.inbox import Inbox
-
-if TYPE_CHECKING:
-    from pegboard.core.secrets.redact import Redactor
 
 _SEND_S = 30.0
 
@@ -31,7 +29,7 @@ def stored_messages(
     *,
     config: Config,
     policy: Policy,
-    redact: Redactor | Any,
+    redact: SupportsRedact,
     workspace: Path | None,
     notify: Callable[[str], None] | None = None,
 ) -> StoredMessages:
@@ -47,8 +45,12 @@ def stored_messages(
     """
     return StoredMessages(
         store, channels=partial(_channels, config, policy), redact=redact.redact,
-        workspace="" if workspace is None else str(workspace), **({} if notify is None else {"notify": notify}),
+        workspace="" if workspace is None else str(workspace), notify=notify or _say_nothing,
     )  # fmt: skip
+
+
+def _say_nothing(text: str) -> None:
+    """Where nobody is told: the outbox tells whoever looks."""
 
 
 def _channels(config: Config, policy: Policy, store: Store) -> dict[str, Channel]:
@@ -65,7 +67,9 @@ def _channel(settings: ChannelSettings, config: Config, policy: Policy, store: S
         case "session":
             return make(settings.name, add=Inbox(store).add)
         case "webhook":
-            client = guarded_client(policy, config.network, tool="message", timeout_s=_SEND_S, max_redirects=0)
+            client = guarded_client(
+                policy, config.network, tool="message", timeout_s=_SEND_S, max_redirects=0
+            )
             secret = partial(_secret, settings) if settings.secret else None
             return make(settings.name, client=client, url=settings.url, secret=secret)
         case _:

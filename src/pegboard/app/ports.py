@@ -33,7 +33,7 @@ from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.media import Canvas, ImageGenerator, Speech
 from pegboard.ports.messages import Messages
-from pegboard.ports.people import People, Question
+from pegboard.ports.people import People, Question, waiting_for
 from pegboard.ports.processes import Processes
 from pegboard.ports.schedules import Schedules
 from pegboard.ports.session_model import SessionModel
@@ -269,10 +269,9 @@ def _messages(assembly: Assembly) -> Any:
     from pegboard.app.messages import stored_messages
 
     store, close = _durable(assembly)
-    redactor = Redactor(secrets_of(this_environment()))
+    redactor = assembly.wiring.shaper.redactor or Redactor(secrets_of(this_environment()))
     messages = stored_messages(
-        store, config=assembly.config, policy=assembly.wiring.policy,
-        redact=getattr(assembly.wiring.shaper, "redactor", None) or redactor, workspace=assembly.workspace,
+        store, config=assembly.config, policy=assembly.wiring.policy, redact=redactor, workspace=assembly.workspace
     )  # fmt: skip
     assembly.wiring.closers += [close, messages.aclose]
     return messages
@@ -385,10 +384,7 @@ class SuspendingPeople:
 
     async def ask(self, questions: Sequence[Question]) -> Waiting:
         """Keep the question for later."""
-        first = questions[0]
-        return Waiting(
-            "question", new_id("q"), None, {"question": first.text, "options": list(first.options)}
-        )
+        return waiting_for(questions, new_id("q"))
 
 
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {

@@ -47,7 +47,9 @@ class FileChannel:
 
     def _append(self, line: bytes, key: str) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "r+b") as file:
+        with open(
+            os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "r+b"
+        ) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _LOOKED_THROUGH))
@@ -59,5 +61,3 @@ class FileChannel:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-
-

@@ -60,7 +60,9 @@ class _Parts:
         if self._add_if_fits(line, after):
             return
         room = self._limit - self._size - self._closing(self._fence) - (1 if self._lines else 0)
-        for number, piece in enumerate(_pieces(line, max(1, room), self._length, at_words=self._fence is None)):
+        for number, piece in enumerate(
+            _pieces(line, max(1, room), self._length, at_words=self._fence is None)
+        ):
             if number:
                 self._flush()
             if not self._add_if_fits(piece, self._fence):

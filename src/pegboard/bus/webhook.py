@@ -68,7 +68,9 @@ class WebhookChannel:
         """See Channel."""
         url = self.url_of(message.to.chat_id)
         if not url.lower().startswith(("https://", "http://")) or not urlsplit(url).hostname:
-            raise InvalidArguments(f"channel {self.name} needs an http or https URL as its chat_id, not {url[:100]!r}")
+            raise InvalidArguments(
+                f"channel {self.name} needs an http or https URL as its chat_id, not {url[:100]!r}"
+            )
 
     def url_of(self, chat_id: str) -> str:
         """Where a message for a chat goes."""
@@ -76,8 +78,14 @@ class WebhookChannel:
 
     async def send(self, message: OutboundMessage, key: str) -> str:
         """See Channel."""
-        body = json.dumps(payload(message, key, with_data=True), ensure_ascii=False).encode("utf-8", "replace")
-        headers = {"content-type": "application/json", "idempotency-key": f'"{key}"', **self._signature(key, body)}
+        body = json.dumps(payload(message, key, with_data=True), ensure_ascii=False).encode(
+            "utf-8", "replace"
+        )
+        headers = {
+            "content-type": "application/json",
+            "idempotency-key": f'"{key}"',
+            **self._signature(key, body),
+        }
         url = self.url_of(message.to.chat_id)
         reply = await self._client.request(
             "POST", url, headers=headers, content=body, max_bytes=_ID_BYTES, cut=True
@@ -87,7 +95,9 @@ class WebhookChannel:
             again = reply.status in _LATER or reply.status >= 500
             wait = str(reply.headers.get("retry-after", ""))
             details = {"retry_after_s": int(wait)} if wait.isdecimal() else {}
-            raise NotDelivered(f"{host} answered with status {reply.status}", retryable=again, details=details)
+            raise NotDelivered(
+                f"{host} answered with status {reply.status}", retryable=again, details=details
+            )
         return _id_of(reply.body) or key
 
     def _signature(self, key: str, body: bytes) -> Mapping[str, str]:

@@ -56,7 +56,7 @@ def _channel(name: str, value: Any, path: Path) -> ChannelSettings:
         raise ConfigError(f"{path}: {key}.kind is {kind!r}; known: {', '.join(_KINDS)}")
     for wrong in row.keys() - set(_KINDS[kind]):
         raise ConfigError(f"{path}: {key}.{wrong} has no meaning for a channel of kind {kind}")
-    texts = {k: typed(str, one, path, f"{key}.{k}") for k, one in row.items()}
+    texts: dict[str, str] = {k: typed(str, one, path, f"{key}.{k}") for k, one in row.items()}
     if kind == "file":
         if not texts.get("path"):
             raise ConfigError(f'{path}: {key} needs a path, such as path = "~/messages.jsonl"')

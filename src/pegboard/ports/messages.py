@@ -79,12 +79,14 @@ class Attachment:
         media_type: such as `image/png`.
         data: its bytes; empty where only its size is known.
         size: bytes.
+        path: where it was read, a path in the workspace or `artifact:ID`; empty = nowhere.
     """
 
     name: str
     media_type: str
     data: bytes = field(default=b"", repr=False)
     size: int = 0
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pegboard.bus.split import split
 from pegboard.core.context import current_context
-from pegboard.core.errors import Conflict, InvalidArguments, NotFound, ToolError, TooLarge
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, ToolError
 from pegboard.core.events import RunFinished
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.channel import Channel, NotDelivered
@@ -83,8 +83,16 @@ class StoredMessages:
         check(channel, message)
         outbox = Outbox(store, clock=self._clock)
         # A model that was not told that its message is on its way sends it again.
-        same = [i for i in await outbox.of_run(run) if i.status != "sent" and _same(i.message, message)] if run else []
-        item = same[0] if same else await outbox.add(message, self._parts(channel, message), session=session, run=run)
+        same = (
+            [i for i in await outbox.of_run(run) if i.status != "sent" and _same(i.message, message)]
+            if run
+            else []
+        )
+        item = (
+            same[0]
+            if same
+            else await outbox.add(message, self._parts(channel, message), session=session, run=run)
+        )
         await self._deliver_soon(chat_of(item.message.to), item.id)
         with suppress(NotFound):
             item = (await outbox.get(item.id)).item
@@ -114,7 +122,11 @@ class StoredMessages:
         """
         to, text = message.reply, finished.answer.strip()
         if not text and finished.status != "done":
-            text = f"The run failed: {finished.error}" if finished.error else f"The run ended: {finished.status}."
+            text = (
+                f"The run failed: {finished.error}"
+                if finished.error
+                else f"The run ended: {finished.status}."
+            )
         if to is None or not text:
             return
         outbox = Outbox(await self._opened(), clock=self._clock)
@@ -133,7 +145,7 @@ class StoredMessages:
 
     # -- what people do -------------------------------------------------------------------------
 
-    async def list(self, *, status: str = "", limit: int | None = None) -> list[OutboxItem]:
+    async def list(self, *, status: str = "", limit: int | None = None) -> Sequence[OutboxItem]:
         """The messages, newest first."""
         return await (await self._outbox()).list(status=status, limit=limit)
 
@@ -155,7 +167,9 @@ class StoredMessages:
         outbox = await self._outbox()
         found = await outbox.get(id)
         if found.item.status not in ("waiting", "dead"):
-            raise InvalidArguments(f"the message {id} is {found.item.status}: only one that waits or is dead is retried")
+            raise InvalidArguments(
+                f"the message {id} is {found.item.status}: only one that waits or is dead is retried"
+            )
         now = self._clock.now()
         changed = await outbox.change(found, status="waiting", attempts=0, next_at=now, ended_at=0.0)
         await self._deliver_soon(chat_of(changed.item.message.to), id)
@@ -252,7 +266,11 @@ class StoredMessages:
         knows_keys = channel is not None and channel.capabilities.idempotent
         if item.status == "sending" and not knows_keys:
             # Whoever sent it held the lease that we hold now.
-            await self._give_up(outbox, found, f"{_part(item)}it is unknown whether it arrived: the process that sent it ended")
+            await self._give_up(
+                outbox,
+                found,
+                f"{_part(item)}it is unknown whether it arrived: the process that sent it ended",
+            )
             return True
         if item.status == "waiting" and item.attempts and item.next_at > now:
             await outbox.postpone(chat_of(item.message.to), item.next_at)
@@ -267,7 +285,9 @@ class StoredMessages:
             async with asyncio.timeout(_SEND_S):
                 id = await channel.send(message, key)
         except NotDelivered as error:
-            return await self._failed(outbox, sending, str(error), again=error.retryable, after_s=_asked_wait(error))
+            return await self._failed(
+                outbox, sending, str(error), again=error.retryable, after_s=_asked_wait(error)
+            )
         except (ToolError, OSError) as error:
             said = str(error) or type(error).__name__
             if not knows_keys:
@@ -298,7 +318,9 @@ class StoredMessages:
     async def _give_up(self, outbox: Outbox, found: StoredItem, error: str) -> None:
         await outbox.change(found, status="dead", error=error)
         where = destination_text(found.item.message.to)
-        self._notify(f"the message {found.item.id} to {where} was not delivered: {error}; see: pegboard outbox")
+        self._notify(
+            f"the message {found.item.id} to {where} was not delivered: {error}; see: pegboard outbox"
+        )
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -315,7 +337,8 @@ class StoredMessages:
         found = self._channels.get(name)
         if found is None:
             raise NotFound(
-                f"there is no channel {name!r:.80}", hint=f"The channels are: {', '.join(sorted(self._channels))}."
+                f"there is no channel {name!r:.80}",
+                hint=f"The channels are: {', '.join(sorted(self._channels))}.",
             )
         return found
 
@@ -381,7 +404,9 @@ def check(channel: Channel, message: OutboundMessage) -> None:
             f"the channel {channel.name} has no {' and no '.join(lacks)}", hint="Send plain text instead."
         )
     if action in ("edit", "delete", "react") and not message.target_id:
-        raise InvalidArguments(f"{action} needs the id of the message that it is about", hint="Give message_id.")
+        raise InvalidArguments(
+            f"{action} needs the id of the message that it is about", hint="Give message_id."
+        )
     if action == "poll" and not 2 <= len(message.options) <= 10:
         raise InvalidArguments(f"a poll needs 2 to 10 options, not {len(message.options)}")
     if action != "delete" and not message.content.strip() and not (action == "send" and message.media):
@@ -390,10 +415,14 @@ def check(channel: Channel, message: OutboundMessage) -> None:
         raise InvalidArguments(f"a message has at most {_BUTTONS} buttons, not {len(message.buttons)}")
     one_part = message.content if action != "send" else message.caption
     if can.max_chars and can.length(one_part) > can.max_chars:
-        raise TooLarge(f"{'caption' if action == 'send' else 'content'} is over the {can.max_chars} characters of a message in {channel.name}")
+        raise TooLarge(
+            f"{'caption' if action == 'send' else 'content'} is over the {can.max_chars} characters of a message in {channel.name}"
+        )
     size = sum(len(file.data) for file in message.media)
     if len(message.media) > _MEDIA or size > _MEDIA_BYTES:
-        raise TooLarge(f"a message takes {_MEDIA} files and {_MEDIA_BYTES >> 20} MB, not {len(message.media)} and {size} bytes")
+        raise TooLarge(
+            f"a message takes {_MEDIA} files and {_MEDIA_BYTES >> 20} MB, not {len(message.media)} and {size} bytes"
+        )
     channel.check(message)
 
 

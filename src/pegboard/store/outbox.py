@@ -96,10 +96,7 @@ class Outbox:
     ) -> OutboxItem:
         """Keep a message; what became of it where one of its id is there already."""
         chat = chat_of(message.to)
-        files = [
-            Put(_FILES, f"{message.id}\x1f{n:02}", file.data, 0)
-            for n, file in enumerate(message.media)
-        ]
+        files = [Put(_FILES, f"{message.id}\x1f{n:02}", file.data, 0) for n, file in enumerate(message.media)]
         bare = tuple(replace(f, data=b"", size=len(f.data)) for f in message.media)
         while True:
             there, _ = await self._table.versioned(message.id)
@@ -132,7 +129,9 @@ class Outbox:
             raise NotFound(f"no message has the id {id!r:.80}", hint="List the messages to see their ids.")
         return StoredItem(item=found, version=version)
 
-    async def list(self, *, status: str = "", run: str = "", limit: int | None = None) -> list[OutboxItem]:
+    async def list(
+        self, *, status: str = "", run: str = "", limit: int | None = None
+    ) -> Sequence[OutboxItem]:
         """The messages, newest first."""
         items = [
             i
@@ -141,20 +140,22 @@ class Outbox:
         ]
         return sorted(items, key=lambda i: (i.created_at, i.id), reverse=True)[:limit]
 
-    async def of_run(self, run: str) -> list[OutboxItem]:
+    async def of_run(self, run: str) -> Sequence[OutboxItem]:
         """The messages that a run has sent, or its answer, oldest first."""
         rows = await self._store.scan(_RUNS, start=f"{run}\x1f", end=after_prefix(f"{run}\x1f"))
         found = [await self._table.get(row.value.decode()) for row in rows] if run else []
         return sorted((i for i in found if i is not None), key=lambda i: i.created_at)
 
-    async def due(self, limit: int = 100) -> list[str]:
+    async def due(self, limit: int = 100) -> Sequence[str]:
         """The chats with a message that is due, the most overdue first."""
         rows = await self._store.scan(_DUE, end=f"{_place(self._now())}\U0010ffff", limit=limit)
         return list(dict.fromkeys(row.value.decode() for row in rows))
 
     async def first(self, chat: str) -> StoredItem | None:
         """The oldest message of a chat that was neither sent nor given up; None without any."""
-        for row in await self._store.scan(_CHATS, start=f"{chat}\x1f", end=after_prefix(f"{chat}\x1f"), limit=1):
+        for row in await self._store.scan(
+            _CHATS, start=f"{chat}\x1f", end=after_prefix(f"{chat}\x1f"), limit=1
+        ):
             found, version = await self._table.versioned(row.key.split("\x1f")[2])
             if found is not None:
                 return StoredItem(item=found, version=version)
@@ -215,7 +216,7 @@ def chat_of(to: Destination) -> str:
     return hashlib.sha256(json.dumps(asdict(to), sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _index(before: OutboxItem | None, after: OutboxItem | None) -> list[Put]:
+def _index(before: OutboxItem | None, after: OutboxItem | None) -> Sequence[Put]:
     """The Puts that move a message in the three indexes; its own row guards them."""
     old, new = _places(before), _places(after)
     puts = [Put(table, key, None) for (table, key) in old if (table, key) not in new]

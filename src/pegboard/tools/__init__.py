@@ -33,6 +33,7 @@ TOOLS: Final[dict[str, str]] = {
     "image_describe": "pegboard.tools.image_describe:image_describe",
     "canvas": "pegboard.tools.canvas:canvas",
     "tts": "pegboard.tools.tts:tts",
+    "message": "pegboard.tools.message:message",
     "cron": "pegboard.tools.cron:cron",
     "schedule_task": "pegboard.tools.schedule_task:schedule_task",
     "spawn": "pegboard.tools.spawn:spawn",
