@@ -17,6 +17,7 @@ from pegboard.core.policy.policy import Policy
 from pegboard.core.result import SupportsRedact
 from pegboard.core.toolkit import import_object
 from pegboard.ports.channel import Channel
+from pegboard.ports.messages import InboundMessage
 from pegboard.ports.store import Store
 from pegboard.services.outbox import StoredMessages
 from pegboard.store.inbox import Inbox
@@ -44,7 +45,7 @@ def stored_messages(
         notify: is given each sentence that a person should know; None = nobody is.
     """
     return StoredMessages(
-        store, channels=partial(_channels, config, policy), redact=redact.redact,
+        store, channels=_channels(config, policy, store), redact=redact.redact,
         workspace="" if workspace is None else str(workspace), notify=notify or _say_nothing,
     )  # fmt: skip
 
@@ -53,19 +54,25 @@ def _say_nothing(text: str) -> None:
     """Where nobody is told: the outbox tells whoever looks."""
 
 
-def _channels(config: Config, policy: Policy, store: Store) -> dict[str, Channel]:
+def _channels(config: Config, policy: Policy, store: Callable[[], Awaitable[Store]]) -> dict[str, Channel]:
     """By name: those that are always there, and those of the settings."""
     named = [ChannelSettings(name=name, kind=name) for name in ("session", "terminal", "webhook")]
     return {one.name: _channel(one, config, policy, store) for one in (*named, *config.channels)}
 
 
-def _channel(settings: ChannelSettings, config: Config, policy: Policy, store: Store) -> Channel:
+def _channel(
+    settings: ChannelSettings, config: Config, policy: Policy, store: Callable[[], Awaitable[Store]]
+) -> Channel:
     make: Any = import_object(CHANNELS[settings.kind])
     match settings.kind:
         case "file":
             return make(settings.name, path=settings.path)
         case "session":
-            return make(settings.name, add=Inbox(store).add)
+
+            async def add(message: InboundMessage) -> bool:
+                return await Inbox(await store()).add(message)
+
+            return make(settings.name, add=add)
         case "webhook":
             client = guarded_client(
                 policy, config.network, tool="message", timeout_s=_SEND_S, max_redirects=0

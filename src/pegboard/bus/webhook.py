@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from pegboard.bus.payload import payload
-from pegboard.core.errors import InvalidArguments
+from pegboard.core.errors import InvalidArguments, PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.channel import Capabilities, NotDelivered
 from pegboard.ports.messages import OutboundMessage
@@ -87,9 +87,12 @@ class WebhookChannel:
             **self._signature(key, body),
         }
         url = self.url_of(message.to.chat_id)
-        reply = await self._client.request(
-            "POST", url, headers=headers, content=body, max_bytes=_ID_BYTES, cut=True
-        )
+        try:
+            reply = await self._client.request(
+                "POST", url, headers=headers, content=body, max_bytes=_ID_BYTES, cut=True
+            )
+        except (PermissionDenied, InvalidArguments) as error:
+            raise NotDelivered(error.message, hint=error.hint, retryable=False) from None
         host = urlsplit(url).netloc.rpartition("@")[2]
         if not 200 <= reply.status < 300:
             again = reply.status in _LATER or reply.status >= 500

@@ -45,7 +45,7 @@ class StoredMessages:
 
     Args:
         store: opens it.
-        channels: the channels by name, made over the store.
+        channels: the channels by name.
         redact: takes secrets out of a text; the text, and whether there were any.
         workspace: the folder that the sending sessions work in; empty = none.
         notify: is given each sentence that a person should know.
@@ -56,15 +56,14 @@ class StoredMessages:
         self,
         store: Callable[[], Awaitable[Store]],
         *,
-        channels: Callable[[Store], Mapping[str, Channel]],
+        channels: Mapping[str, Channel],
         redact: Callable[[str], tuple[str, bool]],
         workspace: str = "",
         notify: Callable[[str], None] = lambda text: None,
         clock: Clock | None = None,
     ) -> None:
-        self._open = store
-        self._make_channels = channels
-        self._channels: Mapping[str, Channel] = {}
+        self._store = store
+        self._channels = channels
         self._redact = redact
         self._workspace = workspace
         self._notify = notify
@@ -76,7 +75,7 @@ class StoredMessages:
 
     async def send(self, message: OutboundMessage) -> Delivery:
         """See the port."""
-        store = await self._opened()
+        store = await self._store()
         channel = self._channel(message.to.channel)
         session, run, labels = _caller()
         message = self._clean(replace(message, labels=labels, workspace=self._workspace))
@@ -129,7 +128,7 @@ class StoredMessages:
             )
         if to is None or not text:
             return
-        outbox = Outbox(await self._opened(), clock=self._clock)
+        outbox = Outbox(await self._store(), clock=self._clock)
         answer = self._clean(
             OutboundMessage(
                 to=to, id=f"reply:{message.session}:{message.id}", content=text, labels=message.labels,
@@ -191,7 +190,7 @@ class StoredMessages:
         Raises:
             StoreError: the store cannot be written.
         """
-        store = await self._opened()
+        store = await self._store()
         outbox = Outbox(store, clock=self._clock)
         try:
             lease = await Leases(store, clock=self._clock).acquire(f"outbox:{chat}")
@@ -324,14 +323,8 @@ class StoredMessages:
 
     # -- parts ----------------------------------------------------------------------------------
 
-    async def _opened(self) -> Store:
-        store = await self._open()
-        if not self._channels:
-            self._channels = self._make_channels(store)
-        return store
-
     async def _outbox(self) -> Outbox:
-        return Outbox(await self._opened(), clock=self._clock)
+        return Outbox(await self._store(), clock=self._clock)
 
     def _channel(self, name: str) -> Channel:
         found = self._channels.get(name)

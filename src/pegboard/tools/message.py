@@ -60,6 +60,8 @@ async def plan_message(call: ValidCall, context: Context) -> Plan:
     """
     given = call.arguments
     messages = context.port(Messages)
+    if given["action"] == "send" and not (given["content"].strip() or given["media"] or given["buffer"]):
+        raise InvalidArguments("the message is empty", hint="Give content, or media.")
     to = destination_of(given, messages)
     where = f"{to.channel}:{to.chat_id}" if to.chat_id else to.channel
     default = messages.default()
@@ -166,8 +168,7 @@ def destination_of(given: Mapping[str, Any], messages: Messages) -> Destination:
             "nothing says where the message goes: this run answers no chat",
             hint=f"Give channel, one of {', '.join(messages.channels())}, and chat_id.",
         )
-    known = messages.channels()
-    if known and channel not in known:
+    if channel not in (known := messages.channels()):
         raise NotFound(f"there is no channel {channel!r:.80}", hint=f"The channels are: {', '.join(known)}.")
     account = given["account_id"]
     if default is not None and channel == default.channel and chat in ("", default.chat_id):
