@@ -162,5 +162,5 @@ class Messages(Protocol):
         ...
 
     def channels(self) -> Sequence[str]:
-        """The names of the channels."""
+        """The names of the channels; none = any name is taken."""
         ...

@@ -168,7 +168,8 @@ def destination_of(given: Mapping[str, Any], messages: Messages) -> Destination:
             "nothing says where the message goes: this run answers no chat",
             hint=f"Give channel, one of {', '.join(messages.channels())}, and chat_id.",
         )
-    if channel not in (known := messages.channels()):
+    known = messages.channels()
+    if known and channel not in known:
         raise NotFound(f"there is no channel {channel!r:.80}", hint=f"The channels are: {', '.join(known)}.")
     account = given["account_id"]
     if default is not None and channel == default.channel and chat in ("", default.chat_id):
