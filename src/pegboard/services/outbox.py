@@ -19,7 +19,7 @@ from pegboard.ports.store import Store, StoreError
 from pegboard.store.leases import Lease, Leases, SessionBusy
 from pegboard.store.outbox import Outbox, OutboxItem, StoredItem, chat_of
 
-RETRY_S: Final = (5.0, 15.0, 60.0, 240.0, 600.0, 900.0, 1800.0)
+RETRY_S: Final = (5.0, 15.0, 60.0, 240.0, 600.0, 900.0, 1700.0)
 """Seconds before the second attempt, the third and so on: eight within an hour."""
 _SEND_S: Final = 60.0
 """Seconds that a channel may take for a part."""
