@@ -466,8 +466,6 @@ class Agent:
         origin = _origin(message, None if run is None or history is None else history.run)
         if origin:
             context = replace(context, origin=origin)
-            if taints := wiring.safeguards.taints:
-                taints.endorse_chat(state.session, origin.get("channel", ""), origin.get("chat_id", ""))
         turn_context = replace(context, run=state.id, session=state.session)
 
         async def charge(message: AssistantMessage) -> None:

@@ -140,7 +140,6 @@ class TaintTracker:
         self.held: dict[str, dict[str, list[str]]] = {}
         self._urls: dict[str, dict[str, None]] = {}
         self._typed: dict[str, str] = {}
-        self._chats: dict[str, set[str]] = {}
 
     # -- what a session holds -----------------------------------------------------------------
 
@@ -179,16 +178,8 @@ class TaintTracker:
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
-    def endorse_chat(self, session: str, channel: str, chat: str) -> None:
-        """The chat that a message of the session came from: its answer goes there anyway."""
-        if channel and chat:
-            self._chats.setdefault(session, set()).add(f"{channel}:{chat}")
-
     def is_named(self, session: str, effect: Effect) -> bool:
-        """Whether an effect's destination is the chat that a message came from, or the user has typed every part of it,
-        word for word."""
-        if effect.kind == "send" and effect.target in self._chats.get(session, ()):
-            return True
+        """Whether the user has typed every part of an effect's destination, word for word."""
         typed = self._typed.get(session)
         if not typed or effect.kind not in ("connect", "send"):
             return False
@@ -308,12 +299,13 @@ class TaintTracker:
 
     def tighten(
         self, decision: Decision, plan: Plan, situation: Situation, session: str, labels: frozenset[str],
-        *, confined: bool = True,
+        *, confined: bool = True, chat: str = "",
     ) -> Decision:  # fmt: skip
         """The decision with what taint asks for: both labels and an outward effect ask, naming the sources.
 
         Args:
             confined: commands run without network unless it is granted; where not, each goes outward.
+            chat: `CHANNEL:CHAT` that the run answers; what it says goes there anyway. Empty = none.
         """
         brings = self.labels_of_reads(plan, situation)
         if not {PRIVATE, UNTRUSTED} <= labels.union(brings) or decision.verdict == "deny":
@@ -321,6 +313,7 @@ class TaintTracker:
         outward = [
             e for e in decision.effects
             if _goes_out(e, confined) and not e.despite_taint and not self.is_named(session, e.effect)
+            and (not chat or str(e.effect) != f"send {chat}")
         ]  # fmt: skip
         if not outward:
             return decision
