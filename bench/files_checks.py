@@ -366,6 +366,27 @@ def search(folder: Path, rounds: int) -> list[Row]:
     return out
 
 
+def left_out(folder: Path, rounds: int) -> list[Row]:
+    """What it costs grep in a tree of 5,000 files to say what it left out."""
+    from pegboard.files.search import search as find
+    from pegboard.files.walk import TreeWalk, scope_of
+    from pegboard.ports.files import SearchQuery
+
+    (folder / ".gitignore").write_text("*.log\nbuild/\n__pycache__/\n")
+    for number in range(5000):
+        place = folder / f"pkg_{number // 500}" / f"mod_{number // 50}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"file_{number}.{'log' if number % 50 == 49 else 'py'}").write_text(" ".join(WORDS) * 40)
+
+    def account() -> None:
+        fd = os.open(folder, os.O_RDONLY)
+        TreeWalk(top=fd, scope=scope_of(folder)).account(1000)
+        os.close(fd)
+
+    whole, part = in_turn(rounds * 4, lambda: find(folder, SearchQuery(pattern="needle_XYZZY")), account)
+    return [("saying what grep left out of 5,000 files against the search", part / (whole - part), 0.1, "x")]
+
+
 def plain_grep(folder: Path) -> list[str]:
     """Files that hold the needle, in plain Python."""
     matches, found, pending = re.compile(rb"needle_XYZZY").search, [], [str(folder)]
@@ -434,7 +455,8 @@ def forty_pages() -> bytes:
 
 
 CHECKS: dict[str, Callable[[Path, int], list[Row]]] = {
-    "edit": edit, "undo": undo, "pdf": pdf, "slices": slices, "hint": hint, "search": search, "jail": jail,
+    "edit": edit, "undo": undo, "pdf": pdf, "slices": slices, "hint": hint, "search": search,
+    "left_out": left_out, "jail": jail,
 }  # fmt: skip
 
 if __name__ == "__main__":

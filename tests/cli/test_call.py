@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pegboard import Executor, builtin, run_sync
 from pegboard.cli.call import status_of
 from pegboard.files.roots import from_os_error
 from tests.cli.conftest import Run, tree
@@ -310,3 +311,41 @@ def test_a_refused_call_is_listed_as_denied_and_a_failed_one_as_failed(
     rows = [json.loads(line) for line in listed.splitlines()]
     assert [row["status"] for row in rows] == ["denied", "failed"]
     assert "denied" in pegboard("runs", "show", rows[0]["run"]).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("read_file", "path=../x"),
+        ("list_dir", "path=/"),
+        ("grep", "pattern=x", "path=/etc"),
+        ("glob", "pattern=*", "path=.."),
+    ],
+)
+def test_a_path_that_no_approval_opens_is_refused_before_anyone_is_asked(
+    pegboard: Run, words: tuple[str, ...]
+) -> None:
+    alone, with_yes = pegboard("call", *words), pegboard("call", *words, "--yes")
+
+    for done in (alone, with_yes):
+        assert done.status == 3
+        assert "is outside the workspace" in done.err
+        assert "--yes" not in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a.txt", "old_string": "hello", "new_string": "bye"},
+        {"path": "missing.txt", "old_string": "hello", "new_string": "bye"},
+        {"path": "/etc/passwd", "old_string": "hello", "new_string": "bye"},
+    ],
+)
+def test_a_printed_preview_is_what_the_command_line_shows(
+    workspace: Path, pegboard: Run, arguments: dict[str, str]
+) -> None:
+    shown = pegboard("call", "edit_file", "--args", json.dumps(arguments), "--preview")
+    preview = run_sync(Executor(builtin("edit_file"), workspace=workspace).preview("edit_file", arguments))
+
+    assert f"{preview}\n" == shown.out + shown.err
+    assert ", ".join(map(str, preview.effects)) in shown.out + shown.err

@@ -23,7 +23,14 @@ from PIL import Image as Pillow
 from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
 from pypdf._encryption import AlgV5
-from pypdf.generic import ByteStringObject, NameObject
+from pypdf.generic import (
+    ArrayObject,
+    ByteStringObject,
+    DictionaryObject,
+    NameObject,
+    NumberObject,
+    TextStringObject,
+)
 
 from pegboard.core.errors import InvalidArguments, TimedOut, TooLarge, Unavailable, Unsupported
 from pegboard.documents import child, worker
@@ -216,6 +223,96 @@ async def test_what_pdfium_cannot_open_is_tried_with_pypdf(monkeypatch: pytest.M
 
     assert "rescued words" in found.text
     assert "PDFium could not open it" in found.note
+
+
+def form() -> pypdf.PdfWriter:
+    """A PDF form that pypdf made: fields of each type (ISO 32000-1 §12.7.4)."""
+    writer = pypdf.PdfWriter(io.BytesIO(pdf(["Application", "second"])))
+    text, name, number = TextStringObject, NameObject, NumberObject
+
+    def widget(**entries: Any) -> Any:
+        place = ArrayObject([number(x) for x in (50, 50, 200, 70)])
+        whole = {"Type": name("/Annot"), "Subtype": name("/Widget"), "Rect": place, **entries}
+        return writer._add_object(DictionaryObject({name(f"/{key}"): value for key, value in whole.items()}))
+
+    def looks(value: str) -> DictionaryObject:
+        states = DictionaryObject({name(f"/{state}"): DictionaryObject() for state in (value, "Off")})
+        return DictionaryObject({name("/N"): states})
+
+    lines = [text("no"), text("es"), text("fr")]
+    fields = [
+        widget(FT=name("/Tx"), T=text("name"), TU=text("Full name"), V=text("Zoë\rÖmer")),
+        widget(FT=name("/Tx"), T=text("empty")),
+        widget(FT=name("/Tx"), T=text("pin"), V=text("1234"), Ff=number(1 << 13)),
+        widget(FT=name("/Btn"), T=text("agree"), V=name("/Yes"), AS=name("/Yes"), AP=looks("Yes")),
+        widget(FT=name("/Btn"), T=text("news"), V=name("/Off"), AS=name("/Off"), AP=looks("Yes")),
+        widget(FT=name("/Btn"), T=text("send"), Ff=number(1 << 16)),
+        widget(FT=name("/Ch"), T=text("country"), V=text("Peru"), Ff=number(1 << 17), Opt=ArrayObject([text("Peru")])),
+        widget(FT=name("/Ch"), T=text("languages"), V=ArrayObject(lines[:2]), Ff=number(1 << 21), Opt=ArrayObject(lines)),
+    ]  # fmt: skip
+    size = DictionaryObject({name("/FT"): name("/Btn"), name("/T"): text("size"), name("/V"): name("/L")})
+    size[name("/Ff")] = number(1 << 15)
+    choice = writer._add_object(size)
+    buttons = [
+        widget(Parent=choice, AS=name("/L" if value == "L" else "/Off"), AP=looks(value)) for value in "SL"
+    ]
+    size[name("/Kids")] = ArrayObject(buttons)
+    writer.pages[0][name("/Annots")] = ArrayObject([*fields, *buttons])
+    known = DictionaryObject({name("/Fields"): ArrayObject([*fields, choice])})
+    writer._root_object[name("/AcroForm")] = writer._add_object(known)
+    return writer
+
+
+def written(writer: pypdf.PdfWriter) -> bytes:
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+FORM = """## Page 1
+
+Application
+
+Form fields:
+- Full name: Zoë
+  Ömer
+- empty: (empty)
+- pin: (hidden)
+- [x] agree
+- [ ] news
+- country: Peru
+- languages: no, es
+- size: L
+
+## Page 2
+
+second"""
+
+
+@pytest.mark.parametrize("program", ["pdfium", "pypdf"])
+async def test_a_form_shows_the_values_of_its_fields(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if program == "pypdf":
+        monkeypatch.setitem(sys.modules, "pypdfium2", None)
+
+    found = await InProcess().read("pdf", written(form()))
+
+    assert found.text == FORM
+
+
+@pytest.mark.parametrize("program", ["pdfium", "pypdf"])
+async def test_a_form_field_that_cannot_be_read_is_named(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if program == "pypdf":
+        monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    writer = form()
+    marks: Any = writer.pages[0]["/Annots"]
+    marks[1] = NumberObject(7)
+
+    found = await InProcess().read("pdf", written(writer))
+
+    assert found.text == FORM.replace("- empty: (empty)\n", "")
+    assert "Could not be read: annotation 2 of page 1." in found.note
 
 
 async def test_a_page_that_is_damaged_does_not_hide_the_others(reader: DocumentReader) -> None:
@@ -800,9 +897,7 @@ async def test_damaged_comments_do_not_hide_a_slide(reader: DocumentReader, brok
     found = await reader.read("pptx", saved(deck))
 
     assert found.text == "## Slide 1: Sales"
-    assert found.note == (
-        "" if broken == "<other/>" else "The comments of slide 1 are damaged and not shown."
-    )
+    assert found.note == ("" if broken == "<other/>" else "Could not be read: the comments of slide 1.")
 
 
 @owes("D-17")
@@ -837,3 +932,116 @@ async def test_what_is_no_document_at_all_is_told_by_the_name_it_has(reader: Doc
     for data in (archive.getvalue(), archive.getvalue()[:-30], b"PK\x03\x04" + bytes(300)):
         with pytest.raises(Unsupported, match=r"Word document|damaged or is not an Office"):
             await reader.read("docx", data)
+
+
+def with_damage(data: bytes, name: str, content: bytes | None) -> bytes:
+    """An archive with other bytes in the part whose name ends so; None = the right ones with a wrong checksum."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(out, "w") as made:
+        (wanted,) = (one for one in given.namelist() if one.endswith(name))
+        for one in given.namelist():
+            made.writestr(one, given.read(one) if one != wanted or content is None else content)
+        part = given.read(wanted)
+    if content is not None:
+        return out.getvalue()
+    at = out.getvalue().index(part)
+    return out.getvalue()[:at] + bytes([part[0] ^ 1]) + out.getvalue()[at + 1 :]
+
+
+@owes("D-17")
+@pytest.mark.parametrize("broken", [b"<c:chartSpace", b"<other/>", None])
+async def test_a_damaged_chart_leaves_the_rest_of_its_slide(
+    reader: DocumentReader, broken: bytes | None
+) -> None:
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+
+    deck: Any = pptx.Presentation()
+    slide: Any = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = "Sales"
+    numbers: Any = CategoryChartData()
+    numbers.categories = ["Q1"]
+    numbers.add_series("Sales", (1.5,))
+    slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, numbers)
+    slide.notes_slide.notes_text_frame.text = "Say more"
+    deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = "Next"
+    chart = slide.shapes[-1].name
+
+    name = str(slide.shapes[-1].chart.part.partname)
+
+    found = await reader.read("pptx", with_damage(saved(deck), name[1:], broken))
+
+    assert (
+        found.text
+        == "## Slide 1: Sales\n\n[chart that could not be read]\n\nNotes: Say more\n\n## Slide 2: Next"
+    )
+    assert f"the chart {chart!r} of slide 1" in found.note
+
+
+@owes("D-17")
+async def test_a_damaged_slide_leaves_the_others(reader: DocumentReader) -> None:
+    deck: Any = pptx.Presentation()
+    for title in ("One", "Two", "Three"):
+        deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = title
+
+    found = await reader.read("pptx", with_damage(saved(deck), "/slides/slide2.xml", None))
+
+    assert found.text == "## Slide 1: One\n\n## Slide 2\n\n## Slide 3: Three"
+    assert "slide 2" in found.note
+
+
+@owes("D-17")
+async def test_a_damaged_sheet_shows_its_rows_before_the_damage(reader: DocumentReader) -> None:
+    book = openpyxl.Workbook()
+    first, second = book.active, book.create_sheet("Other")
+    assert first is not None
+    for row in range(1, 6):
+        first.append([row, row * 10])
+    second["A1"] = "whole"
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as given:
+        sheet = given.read("xl/worksheets/sheet1.xml")
+
+    found = await reader.read(
+        "xlsx", with_damage(saved(book), "/sheet1.xml", sheet[: sheet.index(b'<row r="4"') + 20])
+    )
+
+    assert "| 3 | 3 | 30 |" in found.text
+    assert "| 1 | whole |" in found.text
+    assert found.note == "Could not be read: sheet 'Sheet' after row 3."
+
+
+@owes("D-17")
+async def test_a_damaged_picture_leaves_the_text_of_a_word_document(reader: DocumentReader) -> None:
+    document = docx.Document()
+    document.add_paragraph("before")
+    picture = io.BytesIO()
+    Pillow.new("RGB", (40, 40), (1, 2, 3)).save(picture, "BMP")
+    picture.seek(0)
+    document.add_picture(picture)
+    document.add_paragraph("behind")
+
+    found = await reader.read("docx", with_damage(saved(document), "image1.bmp", None))
+
+    assert found.text.split() == ["before", "behind"]
+    assert found.note == "Could not be read: the part word/media/image1.bmp."
+
+
+@owes("D-17")
+async def test_damaged_headers_leave_the_text_of_a_word_document(reader: DocumentReader) -> None:
+    document = docx.Document()
+    document.add_paragraph("words")
+    document.sections[0].header.paragraphs[0].text = "a header"
+
+    found = await reader.read("docx", with_damage(saved(document), "header1.xml", b"<w:hdr"))
+
+    assert found.text == "words"
+    assert found.note == "Could not be read: the part word/header1.xml."
+
+
+async def test_a_cell_of_a_notebook_that_makes_no_sense_leaves_the_others(reader: DocumentReader) -> None:
+    cells = [{"cell_type": "code", "source": "1", "outputs": 7}, {"cell_type": "markdown", "source": "two"}]
+
+    found = await reader.read("notebook", json.dumps({"cells": cells}).encode())
+
+    assert found.text == "two"
+    assert found.note == "Could not be read: cell 1."

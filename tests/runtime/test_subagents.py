@@ -303,7 +303,7 @@ def test_a_killed_run_reads_each_report_once(tmp_path: Path, own_home: Path, kin
 PROGRAM = '''
 import asyncio, json, sys
 from pathlib import Path
-from pegboard import PURE, Agent, tool, builtin
+from pegboard import Agent, Effect, tool, builtin
 from pegboard.models.scripted import ScriptedModel
 from pegboard.ports.subagents import AgentSpec
 from pegboard.store import open_store
@@ -314,7 +314,7 @@ from pegboard.store.runs import RunList
 path, kind, folder, *rest = sys.argv[1:]
 folder = Path(folder)
 
-@tool(effects=PURE)
+@tool(effects=[Effect("control", "world", at_least="allow")])
 async def work() -> str:
     """Work."""
     with (folder / "world.txt").open("a") as file:

@@ -225,7 +225,9 @@ async def test_media_go_with_the_first_part_and_secrets_with_none() -> None:
     desk = Desk()
     file = Attachment(name="a.png", media_type="image/png", data=b"PNG")
 
-    await desk.messages.send(text("m1", f"The password is {SECRET}. " + "word " * 20, media=(file,), caption=SECRET))
+    await desk.messages.send(
+        text("m1", f"The password is {SECRET}. " + "word " * 20, media=(file,), caption=SECRET)
+    )
 
     (first, second) = [message for _, message in desk.chat.got]
     assert [f.data for f in first.media] == [b"PNG"] and second.media == ()
@@ -237,7 +239,11 @@ async def test_media_go_with_the_first_part_and_secrets_with_none() -> None:
 @pytest.mark.parametrize(
     ("message", "error", "says"),
     [
-        (OutboundMessage(to=Destination(channel="nope"), id="x", content="x"), NotFound, "The channels are: chat"),
+        (
+            OutboundMessage(to=Destination(channel="nope"), id="x", content="x"),
+            NotFound,
+            "The channels are: chat",
+        ),
         (text("x", "  \n"), InvalidArguments, "empty"),
         (text("x", action="poll", options=("a", "b")), InvalidArguments, "no poll"),
         (text("x", buttons=(Button(text="Yes"),)), InvalidArguments, "no buttons"),
@@ -295,7 +301,9 @@ ASKED = InboundMessage(session="s", content="Hi", id="7", channel="chat", chat_i
     ("answer", "texts"),
     [("Report ready: 42\n", ["Report ready: 42"]), ("Also check X", ["Report ready: 42", "Also check X"])],
 )
-async def test_an_answer_is_sent_unless_its_run_has_said_the_same_there(answer: str, texts: Sequence[str]) -> None:
+async def test_an_answer_is_sent_unless_its_run_has_said_the_same_there(
+    answer: str, texts: Sequence[str]
+) -> None:
     desk = Desk()
     before = attach(Context(run="r1", session="s"))
     try:
@@ -372,7 +380,9 @@ def folder(tmp_path: Path, own_home: Path) -> Path:
 def settings(folder: Path, url: str) -> Path:
     file = folder.parent / "channels.toml"
     host = url.split("/")[2]
-    file.write_text(f'[network]\nallow_hosts = ["{host}"]\n[channels.hook]\nkind = "webhook"\nurl = "{url}"\n')
+    file.write_text(
+        f'[network]\nallow_hosts = ["{host}"]\n[channels.hook]\nkind = "webhook"\nurl = "{url}"\n'
+    )
     return file
 
 
@@ -399,7 +409,9 @@ async def test_a_process_that_is_killed_while_it_delivers_loses_and_doubles_noth
                 first.wait()
             hook.go_on.set()
 
-            second = subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=120)
+            second = subprocess.run(
+                command, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=120
+            )
 
             assert second.returncode == 0, second.stderr
             assert {i.status for i in await outbox.list()} == {"sent"}
@@ -413,7 +425,9 @@ async def test_a_process_that_is_killed_while_it_delivers_loses_and_doubles_noth
     assert repeated <= 2  # What was under way in the two chats.
 
 
-async def test_what_a_killed_process_was_sending_waits_for_a_person_where_keys_are_unknown(folder: Path) -> None:
+async def test_what_a_killed_process_was_sending_waits_for_a_person_where_keys_are_unknown(
+    folder: Path,
+) -> None:
     code = """
 import asyncio, sys
 from pathlib import Path
@@ -468,7 +482,9 @@ async def test_a_worker_sends_the_answer_where_the_message_came_from(folder: Pat
     turns.write_text(json.dumps({"text": "It is ready."}))
     with hook.listening() as url, App.open(workspace=folder, config=settings(folder, url)) as app:
         reply = Destination(channel="hook", chat_id="42")
-        asked = InboundMessage(session="s", content="Ready?", id="m1", channel="hook", chat_id="42", reply=reply)
+        asked = InboundMessage(
+            session="s", content="Ready?", id="m1", channel="hook", chat_id="42", reply=reply
+        )
         await Inbox(app.store).add(asked)
 
         await app.worker(model=f"scripted:{turns}").work(until_idle=True)

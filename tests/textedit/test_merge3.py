@@ -40,6 +40,11 @@ def git_merge(base: bytes, mine: bytes, theirs: bytes) -> bytes | None:
         (b"a\nb\nc\nd\ne\nf", b"a\nb\nc\nd\ne\nF", b"A\nb\nc\nd\ne\nf"),
         (b"", b"x\n", b"y\n"),
         (b"1\n2\n", b"1\n2\n", b"other\n"),
+        # Adjacent lines are a conflict in git too; one line between them is enough.
+        (b"1\n2\n3\n4\n5\n", b"1\n2\n3\n4\nhand\n", b"1\n2\n3\ntool\n5\n"),
+        (b"1\n2\n3\n4\n5\n", b"1\n2\n3\n4\nhand\n", b"1\n2\ntool\n4\n5\n"),
+        (b"1\n2\n3\n", b"1\n2\nnew\n3\n", b"1\ntool\n3\n"),
+        (b"1\n2\n3\n", b"1\n3\n", b"1\n2\nthree\n"),
     ],
 )
 def test_a_merge_is_git_s_merge(base: bytes, mine: bytes, theirs: bytes) -> None:
@@ -58,6 +63,24 @@ def test_a_clean_merge_of_any_lines_loses_nothing_that_git_keeps(
     if ours.data is not None and git is not None and len(set(base.split())) == len(base.split()):
         assert sorted(ours.data.split(b"\n")) == sorted(git.split(b"\n"))
     assert (ours.data is None) == bool(ours.conflicts)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 8), st.data())
+def test_where_no_line_repeats_git_merges_and_refuses_the_same(size: int, data: st.DataObject) -> None:
+    base = [f"{number}\n" for number in range(size)]
+    sides: list[list[str]] = []
+    for name in ("mine", "theirs"):
+        lines = list(base)
+        for at in data.draw(st.lists(st.integers(0, size - 1), max_size=3, unique=True)):
+            lines[at] = data.draw(
+                st.sampled_from([f"{name} {at}\n", f"both {at}\n", "", f"{lines[at]}new {name} {at}\n"])
+            )
+        sides.append(lines)
+    texts = ["".join(lines).encode() for lines in (base, *sides)]
+
+    assert merge3(*texts).data == git_merge(*texts)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
@@ -84,6 +107,15 @@ def test_a_conflict_shows_both_sides_and_the_line() -> None:
 
     assert merged.data is None
     assert merged.conflicts == ("line 2:\n<<<<<<< the file now\nhand\n=======\nundone\n>>>>>>> undone\n",)
+
+
+def test_a_conflict_far_down_names_its_line_in_the_file() -> None:
+    lines = [b"%d\n" % number for number in range(1, 101)]
+
+    def changed(text: bytes) -> bytes:
+        return b"".join([*lines[:79], text, *lines[80:]])
+
+    assert merge3(b"".join(lines), changed(b"hand\n"), changed(b"tool\n")).conflicts[0].startswith("line 80:")
 
 
 def test_binary_and_endless_differences_are_conflicts() -> None:

@@ -182,6 +182,28 @@ async def test_a_deletion_asks_first() -> None:
     assert files.data == {}
 
 
+async def test_every_tool_that_changes_a_file_says_how_much() -> None:
+    files = MemoryFiles({"f": "1\n2\n3\n"})
+    patch = "*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@\n 1\n-2\n+x\n+y\n*** End Patch"
+
+    patched = await call(files, "apply_patch", {"patch": patch}, approver=AllowOnce())
+    edited = await call(files, "edit_file", {"path": "g", "old_string": "3\n", "new_string": ""})
+    written = await call(files, "write_file", {"path": "g", "content": "1\n"})
+
+    assert str(patched).endswith("\nR f -> g (+2 -1)")
+    assert "\nM g (+0 -1)\n--- a/g\n" in str(edited)
+    assert str(written) == "Successfully wrote 2 bytes to g\nM g (+0 -2)"
+
+
+async def test_a_move_with_a_new_mode_is_not_told_as_a_new_file() -> None:
+    files = MemoryFiles({"f": "1\n"})
+    patch = "diff --git a/f b/g\nold mode 100644\nnew mode 100755\nrename from f\nrename to g\n"
+
+    result = await call(files, "apply_patch", {"patch": patch}, approver=AllowOnce())
+
+    assert str(result).endswith("\nR f -> g")
+
+
 @owes("M-56", "K-39")
 async def test_a_patch_changes_all_its_files_at_once() -> None:
     files = MemoryFiles({"m": "1\n", "d": "x"})
@@ -189,7 +211,7 @@ async def test_a_patch_changes_all_its_files_at_once() -> None:
 
     result = await call(files, "apply_patch", {"input": patch}, approver=AllowOnce())
 
-    assert str(result) == "Successfully applied the patch to 3 files:\nM m\nA n\nD d"
+    assert str(result) == "Successfully applied the patch to 3 files:\nM m (+1 -1)\nA n (+1 -0)\nD d (+0 -1)"
     assert files.data == {"m": b"2\n", "n": b"new\n"}
     assert len(files.commits) == 1
 

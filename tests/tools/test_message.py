@@ -42,7 +42,9 @@ class Post:
             origin = current_context().origin
         except LookupError:
             return None
-        return Destination(channel=origin["channel"], chat_id=origin["chat_id"]) if "channel" in origin else None
+        return (
+            Destination(channel=origin["channel"], chat_id=origin["chat_id"]) if "channel" in origin else None
+        )
 
     def channels(self) -> Sequence[str]:
         return ("telegram", "whatsapp")
@@ -87,7 +89,10 @@ async def test_a_message_has_media_a_caption_buttons_and_a_reply(tmp_path: Path)
         result = await door.call("message", picture)
         await door.call("message", {"channel": "telegram", "to": "1", "buffer": b64encode(PNG).decode()})
 
-    assert [(e.kind, e.target) for e in preview.effects] == [("send", "whatsapp:+49170"), ("read", "chart.png")]
+    assert [(e.kind, e.target) for e in preview.effects] == [
+        ("send", "whatsapp:+49170"),
+        ("read", "chart.png"),
+    ]
     assert str(result) == "Message sent to whatsapp:+49170 with 1 attachment"
     sent, buffered = post.sent
     assert sent.to == Destination(channel="whatsapp", chat_id="+49170", account_id="work")
@@ -121,7 +126,9 @@ async def test_messages_are_edited_deleted_reacted_to_and_polls_are_sent(
 
 
 @owes("msg-10")
-async def test_files_outside_the_workspace_are_left_out_with_a_reason_and_the_text_is_sent(tmp_path: Path) -> None:
+async def test_files_outside_the_workspace_are_left_out_with_a_reason_and_the_text_is_sent(
+    tmp_path: Path,
+) -> None:
     folder, post = tmp_path / "w", Post()
     (folder / "out").mkdir(parents=True)
     (folder / "out/pic.png").write_bytes(PNG)
@@ -131,7 +138,9 @@ async def test_files_outside_the_workspace_are_left_out_with_a_reason_and_the_te
     outside = ["../secret", str(tmp_path / "secret"), "link", "missing.png", (tmp_path / "secret").as_uri()]
     async with executor(folder, post) as door:
         media = ["out/pic.png", *outside, "图 片 (1).png"]
-        result = await door.call("message", {"content": "Here", "channel": "telegram", "to": "1", "media": media})
+        result = await door.call(
+            "message", {"content": "Here", "channel": "telegram", "to": "1", "media": media}
+        )
         nothing = await door.call("message", {"channel": "telegram", "to": "1", "media": outside})
 
     (sent,) = post.sent
@@ -231,7 +240,10 @@ def folder(tmp_path: Path, own_home: Path) -> Path:
 
 def opened(folder: Path) -> App:
     config = folder.parent / "channels.toml"
-    lines = ['tools = ["message"]', *(f'[channels.{n}]\nkind = "file"\npath = "{n}.jsonl"' for n in ("chat", "other"))]
+    lines = [
+        'tools = ["message"]',
+        *(f'[channels.{n}]\nkind = "file"\npath = "{n}.jsonl"' for n in ("chat", "other")),
+    ]
     config.write_text("\n".join(lines))
     return App.open(workspace=folder, config=config)
 

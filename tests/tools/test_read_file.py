@@ -264,6 +264,20 @@ async def test_a_long_line_is_read_to_its_end_by_what_each_answer_names(
     assert str(found).endswith(f"-{len(long)} of {len(long)}]")
 
 
+async def test_a_long_line_of_a_spilled_result_is_read_to_its_end_too(tmp_path: Path) -> None:
+    spills = MemorySpills()
+    spills.texts["spill:1"] = "first\n" + "word " * 5000 + "\nlast\n"
+
+    async def shown(**arguments: Any) -> str:
+        return str(await read_file("spill:1", files=Workspace(tmp_path), spills=spills, **arguments))
+
+    assert "[line cut: offset=2 column=9501 goes on]" in await shown(offset=2)
+    assert "[line 2, characters 9501-19000 of 25000; column=19001 goes on]" in await shown(
+        offset=2, column=9501
+    )
+    assert (await shown(offset=3)).startswith("     3→last")
+
+
 async def test_a_column_is_of_one_line_that_is_that_long(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
 
@@ -392,6 +406,34 @@ async def test_a_guessed_encoding_is_called_a_guess_and_another_can_be_named(tmp
 
     assert any("encoding guessed: " in note and "encoding=" in note for note in shown.data["notes"])
     assert "encoding guessed" not in str(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("a.html", "<p>{}</p>\n"),
+        ("b.html", '<meta charset="ascii"><p>{}</p>\n'),
+        ("c.csv", 'text,number\n"{}",1\n'),
+    ],
+)
+async def test_a_document_in_a_guessed_encoding_says_so(tmp_path: Path, name: str, page: str) -> None:
+    text = "Książka leży na półce. Dziękuję bardzo, źle się czułem."
+    (tmp_path / name).write_bytes(page.format(text).encode("cp1250"))
+
+    shown = await read(tmp_path, name)
+
+    assert text in str(shown)
+    assert "[encoding guessed: cp1250; if the text looks wrong, name another with encoding=]" in str(shown)
+
+
+async def test_a_page_that_names_its_encoding_is_no_guess(tmp_path: Path) -> None:
+    page = '<meta charset="windows-1250"><p>Książka leży na półce.</p>\n'
+    (tmp_path / "a.html").write_bytes(page.encode("cp1250"))
+
+    shown = str(await read(tmp_path, "a.html"))
+
+    assert "Książka leży na półce." in shown
+    assert "guessed" not in shown
 
 
 async def test_wide_text_without_a_mark_is_read_with_its_encoding_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,6 +41,44 @@ async def files(tmp_path: Path) -> AsyncIterator[Workspace]:
     workspace = Workspace(root)
     yield workspace
     workspace.close()
+
+
+@pytest.mark.parametrize("program", ["rg", None])
+async def test_grep_says_where_it_shows_lines_in_a_guessed_encoding(
+    files: Workspace, program: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if program is None:
+        monkeypatch.setenv("PATH", str(files.root / "nothing"))
+    elif shutil.which(program) is None:
+        pytest.skip("ripgrep is not installed")
+    text = "Książka leży na półce. Dziękuję bardzo, źle się czułem.\n"
+    (files.root / "pl.txt").write_bytes(text.encode("cp1250"))
+    (files.root / "other.txt").write_bytes(text.replace("Książka", "Książki").encode("cp1250"))
+    (files.root / "utf.txt").write_text(text)
+
+    found = str(await grep("Książka", files=files))
+
+    assert f"pl.txt:1:{text}" in found
+    assert (
+        "[1 file shown, encoding guessed: cp1250; if the text looks wrong, read_file with encoding= names another"
+        " (pl.txt)]"
+    ) in found
+
+
+async def test_grep_in_a_large_tree_counts_what_it_left_out_from_the_outside_in_and_says_at_least(
+    files: Workspace,
+) -> None:
+    deep = files.root / "a" / "deep"
+    deep.mkdir()
+    for number in range(1200):
+        (deep / f"{number}.log").touch()
+    (files.root / "zz").mkdir()
+    (files.root / "zz" / ".late").touch()
+
+    found = str(await grep("absent", files=files))
+
+    assert "[at least 2 hidden entries left out: hidden=true (.hidden, zz/.late)]" in found
+    assert "[at least 1001 ignored entries left out: no_ignore=true (a/deep/" in found
 
 
 @owes("N-42", "C-16", "X-16", "D-21")

@@ -17,6 +17,7 @@ from pegboard.core.context import attach, detach
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
+from pegboard.core.policy.policy import PROPOSE_PLAN
 from pegboard.core.policy.rules import Situation
 from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import Tool
@@ -74,6 +75,7 @@ class ClientLogs:
 
     def __init__(self, app: App) -> None:
         self._history = app.history
+        self._workspace = str(app.workspace)
         self._clients: dict[str, _ClientLog] = {}
         self._opening = asyncio.Lock()
         self._open = AsyncExitStack()
@@ -88,7 +90,14 @@ class ClientLogs:
         if client is None:
             client = self._clients[session] = _ClientLog(session)
             client.record(
-                RunStarted(run=client.run, session=session, agent="mcp", model="", task="served over MCP")
+                RunStarted(
+                    run=client.run,
+                    session=session,
+                    agent="mcp",
+                    model="",
+                    task="served over MCP",
+                    detail={"workspace": self._workspace},
+                )
             )
             self._loop.call_soon_threadsafe(self._flush_soon)
         client.record(event)
@@ -190,6 +199,8 @@ def _served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
     for tool in toolkit:
         kinds = set(tool.kinds())
         quiet = kinds <= READ_ONLY and (bool(kinds) or (tool.plan is None and tool.effects == ()))
+        if tool.name == PROPOSE_PLAN:
+            continue  # It changes the mode of an agent, and a client's calls have none.
         if quiet or any(fnmatchcase(tool.name, p) for p in patterns):
             out.append(tool)
     return out

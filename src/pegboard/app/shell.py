@@ -8,6 +8,7 @@ import hashlib
 import subprocess
 import threading
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,13 +20,12 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.core.context import current_context
 from pegboard.core.effects import Change
-from pegboard.core.events import DestinationTried
 from pegboard.core.policy.policy import Policy
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.files.journal import ChangeOrigin, Journal
 from pegboard.files.restorable import Restorable
 from pegboard.files.snapshot import SnapshotLimits, TreeSnapshot
-from pegboard.net.destinations import Destination
+from pegboard.net.destinations import record_destination
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import Inspection, Shell
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges
@@ -69,15 +69,18 @@ def command_shell(assembly: Assembly) -> CommandShell:
         root,
         backend=choice.backend,
         environment=environment,
-        guard=partial(_inspect, workspace=root, home=assembly.paths.home),
+        guard=partial(
+            _inspect, workspace=root, home=assembly.paths.home, confined=choice.backend.network != "open"
+        ),
         path_prepend=config.path_prepend,
         secret_names=tuple(secrets_of(environment)),
         snapshots=JournalSnapshots(root, Journal(assembly.paths.state / "journal")),
-        on_destination=_record_destination,
+        on_destination=record_destination,
         egress_allow=config.network.allow_hosts,
         egress_cidrs=config.network.allow_cidrs,
         fallbacks=locale_charsets(environment),
         placeholders=held,
+        on_output=_tell_output,
     )
 
 
@@ -105,19 +108,10 @@ def background_commands(assembly: Assembly) -> BackgroundCommands:
     return commands
 
 
-def _record_destination(seen: Destination) -> None:
-    """Into the stream of the session whose call started the command; the proxy runs in that call's context."""
-    try:
-        context = current_context()
-    except LookupError:
-        # A person's own command (`pegboard sandbox run`): its notes name what was refused.
-        return
-    context.emit(
-        DestinationTried(
-            call_id="", tool="", host=seen.host, port=seen.port, allowed=seen.allowed, reason=seen.reason,
-            secrets=seen.secrets,
-        )
-    )  # fmt: skip
+def _tell_output(text: str) -> None:
+    """To whoever watches the call whose command this is; its reader runs in that call's context."""
+    with suppress(LookupError):  # A person's own command, whose output goes to the terminal.
+        current_context().emit({"output": text})
 
 
 def locale_charsets(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -131,12 +125,16 @@ def locale_charsets(environment: Mapping[str, str]) -> tuple[str, ...]:
     return (found,) if found not in ("", "utf-8", "ascii") else ()
 
 
-def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, home: Path) -> Inspection:
+def _inspect(
+    command: str, *, working_dir: str | None = None, workspace: Path, home: Path, confined: bool
+) -> Inspection:
     """The guard's inspection; loaded with the first command, because it brings a parser."""
     from pegboard.shell.guard import inspection, judge
     from pegboard.shell.guard.scripts import bind_scripts
 
-    found = inspection(judge(command, workspace=workspace, working_dir=working_dir, home=home))
+    found = inspection(
+        judge(command, workspace=workspace, working_dir=working_dir, home=home, confined=confined)
+    )
     return replace(found, effects=bind_scripts(found.effects, workspace=workspace, working_dir=working_dir))
 
 
@@ -165,10 +163,18 @@ def choose_backend(
     # Of the person's own settings too: each command looks at the repository's only.
     taken = git.folder_inside(root, settled.get("core.hookspath", ""))
     own = git.inside(root, git.included_files(git.own_settings(paths.home), paths.home))
+    if config.hooks:
+        from pegboard.config.hooks import script_names
+
+        own = (*own, *script_names(config.hooks, root))
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),
-        protected=tuple(dict.fromkeys((*MASKED, *inside, *filter(None, [taken]), *own))),
+        protected=tuple(
+            dict.fromkeys(
+                (*MASKED, *inside, *filter(None, [taken]), *own, *config.tool_files.python_inside(root))
+            )
+        ),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
         read_only=tuple(read_only),
         search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),
@@ -259,8 +265,17 @@ class JournalSnapshots:
 
     async def take(self) -> Snapshot:
         """See Snapshots."""
-        before = await asyncio.to_thread(TreeSnapshot.take, self._root, journal=self._journal)
+        before = await asyncio.to_thread(self._take)
         return _JournalSnapshot(before, self._root, self._journal, _origin(), self._said)
+
+    def _take(self) -> TreeSnapshot:
+        repository = git.repository_of(self._root)
+        if repository is None:
+            return TreeSnapshot.take(self._root, journal=self._journal)
+        # Of a linked worktree the repository lies outside, and people work in its other checkouts meanwhile.
+        return TreeSnapshot.take(
+            self._root, journal=self._journal, beside=(repository.common,), others=repository.others()
+        )
 
 
 class _JournalSnapshot:

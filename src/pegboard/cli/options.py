@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,8 +25,10 @@ class Options:
     mode: str | None = None
     policy: Path | None = None
     config: Path | None = None
+    store: str | None = None
     yes: bool = False
     json: bool = False
+    tools_from: Sequence[str] = ()
 
     @property
     def attended(self) -> bool:
@@ -39,7 +41,10 @@ class Options:
         Raises:
             ConfigError: a config file, mode, rule or workspace is wrong.
         """
-        app = App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app = App.open(
+            workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config, store=self.store,
+            tools_from=self.tools_from,
+        )  # fmt: skip
         app.on_warning = print_note
         return app
 

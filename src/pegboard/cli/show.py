@@ -114,13 +114,21 @@ def print_error(message: str, hint: str = "") -> None:
 
 def effects_line(effects: Iterable[Effect]) -> str:
     """`read a.txt, write b.txt`, or `no effects`."""
-    return ", ".join(f"{e.kind} {shown_target(e.target)}" for e in effects) or "no effects"
+    return ", ".join(_visible(str(e)) + _host_note(e.target) for e in effects) or "no effects"
 
 
 def shown_target(target: str) -> str:
     """The target of an effect, with what acts on a terminal or cannot be seen made visible."""
+    return _visible(target) + _host_note(target)
+
+
+def _visible(text: str) -> str:
+    return escape_controls(escape_invisible(text))
+
+
+def _host_note(target: str) -> str:
     note = host_note(target)
-    return escape_controls(escape_invisible(target)) + (f" ({escape_controls(note)})" if note else "")
+    return f" ({escape_controls(note)})" if note else ""
 
 
 def decision_text(decision: str, approver: str) -> str:
@@ -134,11 +142,12 @@ def decision_text(decision: str, approver: str) -> str:
 def print_changes(
     changes: Iterable[Change], *, most_lines: int | None = 200, stream: TextIO | None = None
 ) -> bool:
-    """The diffs, coloured where a person looks; whether lines were left out (None = never)."""
+    """Each change: how much, and its diff, coloured where a person looks; whether lines were left out (None = never)."""
     cut = False
     LINE.clear()
     for change in changes:
-        lines = (change.diff or f"{change.kind} {escape_invisible(change.path)}").splitlines()
+        print(paint(change.summary(), "bold", stream=stream), file=stream, flush=True)
+        lines = change.diff.splitlines()
         for line in lines[:most_lines]:
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             shown = escape_controls(line)

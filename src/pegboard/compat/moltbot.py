@@ -201,6 +201,11 @@ def create_message_tool(options: MoltbotOptions | None = None) -> Tool | None:
     return _shown("message")
 
 
+def create_sessions_spawn_tool() -> Tool | None:
+    """`sessions_spawn`, with `prompt`, `thinking` and `agentId`."""
+    return _shown("sessions_spawn")
+
+
 def create_web_search_tool() -> Tool | None:
     """`web_search`; its answer is the document's JSON."""
     return _shown("web_search")

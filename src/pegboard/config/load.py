@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.config.agent_files import AgentFiles, find_agent_files
 from pegboard.config.agents import read_agents, read_subagents
 from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.channels import ChannelSettings, read_channels
@@ -32,7 +33,14 @@ from pegboard.config.reading import (
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.schedules import ScheduleSettings, read_schedules
 from pegboard.config.secrets import SecretSpec
-from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
+from pegboard.config.store import StoreSettings, read_store
+from pegboard.config.tools import (
+    ToolSettings,
+    is_python_place,
+    python_place,
+    read_tool_files,
+    trusted_only,
+)
 from pegboard.config.trust import Trust
 from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
 from pegboard.core.errors import ConfigError
@@ -42,8 +50,10 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
-from pegboard.ports.subagents import AgentSpec
-from pegboard.runtime.subagents import SubagentLimits
+from pegboard.ports.subagents import AgentSpec, SubagentLimits
+
+if TYPE_CHECKING:
+    from pegboard.interop.hooks import Hook
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -58,7 +68,8 @@ class Config:
         model: which model is used, as `--model` takes it; None where no file says.
         rules: the user's, then the project's where it is trusted (else only its deny and ask rules).
         instructions: added to the system prompt.
-        tools: names of built-in tools to offer; None = the default set.
+        instructions_files: names of the project's files that are read into it, of each folder the first that is there.
+        tools: names of built-in tools to offer; None = the default set. Files and modules are in tool_files.
         allowed_dirs, read_only_dirs: folders beside the workspace.
         sandbox: backend to use: auto, bubblewrap, docker, podman, none.
         require_sandbox: refuse to run a command where the sandbox does not work.
@@ -79,8 +90,11 @@ class Config:
         budgets: how much tools may be used (`[budgets.NAME]`).
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
         taint: what is private or trusted (`[taint]`).
-        tool_files: further tools: HTTP definitions, OpenAPI documents, skills, plug-ins.
+        tool_files: further tools: Python files, HTTP definitions, OpenAPI documents, skills, plug-ins.
+        agent_files: agents and slash commands that lie in the folders which agents share.
+        hooks: the user's own programs at events, those of trusted project files behind the user's.
         model_servers: ports where local model servers are looked for; None = the usual ones.
+        store: where history, grants and sessions are kept.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
         files: the files that were read, the user's first.
         ignored: what a file wanted and did not get, one sentence each: mostly an untrusted project's.
@@ -90,6 +104,7 @@ class Config:
     model: str | None = None
     rules: tuple[Rule, ...] = ()
     instructions: str = ""
+    instructions_files: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
     tools: tuple[str, ...] | None = None
     allowed_dirs: tuple[str, ...] = ()
     read_only_dirs: tuple[str, ...] = ()
@@ -113,8 +128,11 @@ class Config:
     secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
     taint: TaintRules = field(default_factory=TaintRules)
     tool_files: ToolSettings = field(default_factory=ToolSettings)
+    agent_files: AgentFiles = field(default_factory=AgentFiles)
+    hooks: tuple[Hook, ...] = ()
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    store: StoreSettings = field(default_factory=StoreSettings)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -122,7 +140,7 @@ class Config:
 _LIMITS: Final = (
     "calls", "calls_per_turn", "context_tokens", "money", "soft", "tokens", "tool_calls", "turns", "wall_s",
 )  # fmt: skip
-_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
+_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "plan": 3, "read-only": 4}
 
 
 def load_config(
@@ -145,7 +163,7 @@ def load_config(
             variable is not set; the message names file and key.
     """
     env = this_environment() if environment is None else environment
-    config = Config()
+    config, trust = Config(), Trust(paths)
     mine = file or _find(paths.config)
     if file is not None and not file.is_file():
         raise ConfigError(f"the config file {file} does not exist")
@@ -153,12 +171,35 @@ def load_config(
         config = _apply(config, read_file(mine, env), mine, source="user")
     theirs = None if workspace is None else _find(workspace)
     if theirs is not None and theirs != mine:
-        trusted = Trust(paths).trusts(theirs)
-        config = _project(config, theirs, env, trusted=trusted)
-    if not config.tool_files:
-        return config
-    kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
-    return replace(config, tool_files=kept, ignored=config.ignored + ignored)
+        config = _project(config, theirs, env, trusted=trust.trusts(theirs))
+    if config.tool_files:
+        kept, ignored = trusted_only(config.tool_files, trust, workspace)
+        config = replace(config, tool_files=kept, ignored=config.ignored + ignored)
+    config = _with_agent_files(config, paths, workspace, trust)
+    return replace(config, ignored=(trust.fault, *config.ignored)) if trust.fault else config
+
+
+def _with_agent_files(config: Config, paths: Paths, workspace: Path | None, trust: Trust) -> Config:
+    """The config with the hooks and skills that lie in the folders which agents share."""
+    found = find_agent_files(paths, workspace, trust=trust)
+    hooks, notes = config.hooks, list(config.ignored)
+    if config.hooks or found.hooks:
+        from pegboard.config.hooks import trusted_hooks
+
+        hooks, more = trusted_hooks(config.hooks, found.hooks, trust, workspace)
+        notes += more
+    if workspace is not None and (ignored := found.ignored(workspace)):
+        notes.append(ignored)
+    files = config.tool_files
+    skills = ToolSettings(found=tuple(s for s in found.skills if s not in files.skills))
+    inside = files.inside | found.inside
+    return replace(
+        config,
+        hooks=hooks,
+        agent_files=found,
+        ignored=tuple(notes),
+        tool_files=replace(files + skills, inside=inside),
+    )
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
@@ -255,7 +296,17 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     for p in folders
                     if p not in usable
                 ]
-            case "tools" | "fallback_models":
+            case "tools":
+                named = [typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key)]
+                own = [python_place(one, path.parent) for one in named if is_python_place(one)]
+                unusable += [
+                    f"{path}: {key}: {one.file} is not a file" for one in own if one.file and not one.file.is_file()
+                ]  # fmt: skip
+                more = ToolSettings(python=tuple(o for o in own if o.file is None or o.file.is_file()))
+                changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+                if chosen := tuple(one for one in named if not is_python_place(one)):
+                    changes[key] = chosen
+            case "fallback_models" | "instructions_files":
                 changes[key] = tuple(typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(table_of(value, path, key, _LIMITS), path)
@@ -278,6 +329,20 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+                unusable += more.missing
+            case "hooks":
+                from pegboard.config.hooks import read_hook_settings
+
+                read = read_hook_settings(typed(dict, value, path, key), path, own=source == "user")
+                changes[key] = config.hooks + read.hooks
+                unusable += read.notes
+            case "store" if source != "user":
+                # Before a call is made, grants and history of this machine would lie in a project's hands.
+                unusable.append(
+                    f"{path.name}: key 'store' is ignored: it belongs into your own settings file"
+                )
+            case "store":
+                changes[key] = read_store(value, path)
             case "browser":
                 changes[key] = read_browser(value, path, before=config.browser)
             case "mcpservers":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -95,6 +96,11 @@ PURE: Final[tuple[Effect, ...]] = ()
 """Declares a tool that touches nothing: no effects."""
 
 
+_LETTERS: Final = {"create": "A", "modify": "M", "delete": "D", "move": "R"}
+_CUT: Final = re.compile(r"\[diff cut here: .*, \+(\d+) -(\d+)\]")
+"""The end of a diff that was cut, with how many of the lines left out are added and removed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One file that a ChangeSet creates, modifies, deletes or moves.
@@ -127,6 +133,34 @@ class Change:
         return _digest(
             [self.path, self.kind, self.moved_to, before, self.after_sha256 or _sha(self.after), self.mode]
         )
+
+    def summary(self) -> str:
+        """`M a.txt (+2 -1)`: git's letter, the path, and how much changes."""
+        from pegboard.core.text import escape_invisible
+
+        to = "" if self.moved_to is None else f" -> {escape_invisible(self.moved_to)}"
+        return f"{_LETTERS[self.kind]} {escape_invisible(self.path)}{to}{self.extent()}"
+
+    def extent(self) -> str:
+        """How much changes, as ` (+2 -1)`: lines added and removed, counted in the diff as diffstat(1) does.
+
+        Where no line changes, what does: ` (binary, 10 bytes -> 12 bytes)`, ` (mode 755)`, ` (empty file)`. Empty
+        for a move alone.
+        """
+        *head, last = self.diff.removesuffix("\n").split("\n")
+        hunks = next((i for i, line in enumerate(head) if line.startswith("@@ ")), None)
+        if hunks is not None:
+            cut = _CUT.fullmatch(last)
+            added, removed = (0, 0) if cut is None else map(int, cut.groups())
+            lines = [*head[hunks:], last]
+            added += sum(line.startswith("+") for line in lines)
+            removed += sum(line.startswith("-") for line in lines)
+            return f" (+{added} -{removed})"
+        if last.startswith("Binary file "):
+            return f" (binary, {last.rpartition(' differs: ')[2]})"
+        if last.startswith("mode "):
+            return f" (mode {last.rpartition(' => ')[2]})"
+        return f" {last}" if last.startswith("(") else ""
 
     def to_dict(self) -> dict[str, Any]:
         """`{path, kind, diff}`, and `moved_to` for a move."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
-from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+from pegboard.core.transcript import AssistantMessage, Message, Usage, UserMessage
+
+IMPORTED: Final = "imported"
+"""Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +152,10 @@ class CallUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationTried:
-    """A confined command tried to reach something through the egress proxy.
+    """A confined command, or a page of the browser, tried to reach something through the egress proxy.
 
     Attributes:
-        call_id, tool: the call that started the command; empty where a person started it.
+        call_id, tool: the call that started the command or used the page; empty where a person started it.
         host, port: as asked for.
         allowed: whether it was let through.
         reason: why not, or the address that it went to.
@@ -218,6 +221,45 @@ class ContextCompacted:
     dropped: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationRewound:
+    """A person took the conversation back to before a run: the model is not sent that run and what followed it.
+
+    The stream still holds everything.
+
+    Attributes:
+        run: the first run that is left out.
+    """
+
+    type: ClassVar[str] = "conversation.rewound"
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryFolded:
+    """What the events of a session before the start of one of its runs came to.
+
+    It stands in their place where a long session is opened; the stream itself keeps all of them and never holds this.
+
+    Attributes:
+        through: number of the last record that it stands for.
+        messages: the conversation as a model is sent it.
+        said: what people said themselves.
+        labels: taint labels of everything that the messages hold.
+        call_ids: ids that calls have used.
+        sizes, settled: what the last compaction said of the messages that it left.
+    """
+
+    type: ClassVar[str] = "history.folded"
+    through: int
+    messages: tuple[Message, ...] = ()
+    said: tuple[UserSaid, ...] = ()
+    labels: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    settled: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """A run ends. `status`: done, suspended, limit, failed, or denied for a single call that was refused."""
@@ -248,6 +290,8 @@ Event: TypeAlias = (
     | Notice
     | PayloadsPurged
     | ContextCompacted
+    | ConversationRewound
+    | HistoryFolded
     | RunFinished
 )
 

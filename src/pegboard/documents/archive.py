@@ -1,13 +1,19 @@
-"""Looks at a zip-based document before any reader unpacks it: zip and XML bombs are refused."""
+"""Opens a zip-based document: bombs are refused, damaged parts give way to empty ones."""
 
 from __future__ import annotations
 
 import io
 import re
 import zipfile
-from typing import Final
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, TypeVar
 
+from pegboard.documents.damage import Damage
 from pegboard.documents.errors import DocumentRefused
+
+T = TypeVar("T")
 
 MAX_TOTAL_BYTES: Final = 256 << 20
 MAX_ENTRIES: Final = 10_000
@@ -18,7 +24,50 @@ _FREE_BYTES: Final = 4 << 20
 _XML_HEAD: Final = 1 << 16
 _XML_PROLOG: Final = 1 << 22
 _ELEMENT: Final = re.compile(rb"<\0?[A-Za-z_]")
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, ValueError)
+"""What zipfile raises over a part that cannot be unpacked."""
+_EMPTY_RELATIONS: Final = (
+    b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"/>'
+)
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def open_archive(data: bytes, reader: Callable[[io.BytesIO], T], damage: Damage) -> T:
+    """The document as a library opens it; where parts of it are damaged, with empty ones in their place.
+
+    Raises:
+        DocumentRefused: see `check_archive`.
+        Exception: whatever the library raises.
+    """
+    check_archive(data)
+    try:
+        return reader(io.BytesIO(data))
+    except Exception:
+        mended, damaged = _mended(data)
+        if not damaged:
+            raise
+        opened = reader(io.BytesIO(mended))
+        damage.parts += [f"the part {name}" for name in damaged]
+        return opened
+
+
+def _mended(data: bytes) -> tuple[bytes, list[str]]:
+    """The archive with an empty part for each that cannot be unpacked or is no XML, and the names of these."""
+    fromstring: Any = import_module("lxml.etree").fromstring
+    out = io.BytesIO()
+    damaged: list[str] = []
+    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(out, "w") as made:
+        for entry in given.infolist():
+            is_xml = entry.filename.endswith((".xml", ".rels"))
+            try:
+                content = given.read(entry)
+                if is_xml:
+                    fromstring(content)
+            except (*_DAMAGED, SyntaxError):  # lxml's own is one
+                damaged.append(entry.filename)
+                content = _EMPTY_RELATIONS if entry.filename.endswith(".rels") else b"<empty/>" * is_xml
+            made.writestr(entry.filename, content)
+    return out.getvalue(), damaged
 
 
 def check_archive(data: bytes) -> None:
@@ -71,8 +120,8 @@ def _check_xml(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
             # A document type stands before the first element, however much space is before it.
             while len(head) < entry.file_size and not _ELEMENT.search(head) and len(head) < _XML_PROLOG:
                 head += part.read(_XML_HEAD) or b"<x"
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, ValueError) as error:
-        raise DocumentRefused("unsupported", f"the part {entry.filename} is damaged: {error}") from None
+    except _DAMAGED:
+        return  # Nobody can read it; `open_archive` puts an empty one in its place.
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         head = head.decode("utf-16", "replace").encode()
     # Office never writes a document type; entities are how a few bytes become gigabytes.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-from pegboard.documents.archive import check_archive
+from pegboard.documents.archive import open_archive
+from pegboard.documents.damage import Damage
 from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.markdown import table
 from pegboard.documents.wordtext import Texts, blocks_of
@@ -16,34 +17,44 @@ MAX_RUNNING: Final = 50
 """Headers and footers that are shown; a document of many sections has each again and again."""
 
 
+_UNREAD: Final = "[a part that could not be read]"
+
+
 def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
     """`{text, pages, note}`; `pages` means nothing in a flowing text."""
-    check_archive(data)
     docx: Any = import_module("docx")
     paragraph_type: Any = import_module("docx.text.paragraph").Paragraph
+    damage = Damage()
 
     try:
-        document: Any = docx.Document(io.BytesIO(data))
+        document: Any = open_archive(data, docx.Document, damage)
     except (KeyError, ValueError):
         # The package's own words name an object in memory.
         raise DocumentRefused("unsupported", "the file is an archive, but not a Word document") from None
     texts = Texts(document.part)
-    parts: list[str] = []
-    for kind, block in blocks_of(document.element.body):
-        parts.append(
-            _table(block, texts)
+
+    def block(kind: str, element: Any) -> str:
+        return (
+            _table(element, texts)
             if kind == "tbl"
-            else _paragraph(paragraph_type(block, document._body), texts)
+            else _paragraph(paragraph_type(element, document._body), texts)
         )
-    parts += texts.notes()
-    comments = [f"- {c.author or 'unknown'}: {c.text}" for c in document.comments]
+
+    parts: list[str] = []
+    for number, (kind, element) in enumerate(blocks_of(document.element.body), 1):
+        name = f"{'the table' if kind == 'tbl' else 'the paragraph'} that is block {number}"
+        parts.append(damage.read(name, partial(block, kind, element), _UNREAD))
+    parts += damage.read("the notes", texts.notes, [])
+    comments = damage.read(
+        "the comments", lambda: [f"- {c.author or 'unknown'}: {c.text}" for c in document.comments], []
+    )
     if comments:
         parts.append("## Comments\n\n" + "\n".join(comments))
-    running = texts.running(MAX_RUNNING)
+    running = damage.read("headers and footers", lambda: texts.running(MAX_RUNNING), [])
     if running:
         parts.append("## Headers and footers\n\n" + "\n".join(running))
     note = "" if pages is None else "pages does not apply to Word documents; the whole document is shown."
-    return {"text": _joined(parts), "pages": None, "note": note}
+    return {"text": _joined(parts), "pages": None, "note": " ".join(filter(None, (note, damage.note())))}
 
 
 def _joined(parts: list[str]) -> str:

@@ -21,14 +21,20 @@ def read_html(data: bytes, pages: str | None) -> dict[str, Any]:
 
 
 def decoded(data: bytes) -> str:
-    """The text: byte order mark, UTF-8, the declared encoding, cp1252."""
+    """The text: as its bytes say, else in cp1252."""
+    text = declared(data)
+    return data.decode("cp1252", "replace") if text is None else text
+
+
+def declared(data: bytes) -> str | None:
+    """The text by its byte order mark, as UTF-8 or in the encoding that the page names; None where none of these fits."""
     for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
-    declared = _CHARSET.search(data[:4096])
-    for name in ("utf-8", declared[1].decode("ascii") if declared else "cp1252"):
+    named = _CHARSET.search(data[:4096])
+    for name in ("utf-8", *([named[1].decode("ascii")] if named else [])):
         try:
             return data.decode(name)
         except (UnicodeDecodeError, LookupError):
             continue
-    return data.decode("cp1252", "replace")
+    return None

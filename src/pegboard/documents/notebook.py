@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
+from pegboard.documents.damage import Damage
 from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.markdown import fence
 
@@ -27,8 +29,12 @@ def read_notebook(data: bytes, pages: str | None) -> dict[str, Any]:
         )
     table = cast("Table", book)
     language = str(_table(_table(table.get("metadata")).get("language_info")).get("name") or "python")
-    parts = [_cell(number, _table(cell), language) for number, cell in enumerate(table["cells"], 1)]
-    return {"text": "\n\n".join(p for p in parts if p), "pages": None, "note": ""}
+    damage = Damage()
+    parts = [
+        damage.read(f"cell {number}", partial(_cell, number, _table(cell), language), "")
+        for number, cell in enumerate(table["cells"], 1)
+    ]
+    return {"text": "\n\n".join(p for p in parts if p), "pages": None, "note": damage.note()}
 
 
 def _cell(number: int, cell: Table, language: str) -> str:

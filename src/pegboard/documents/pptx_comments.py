@@ -13,10 +13,6 @@ _OLD: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationshi
 _NEW: Final = "http://schemas.microsoft.com/office/2018/10/relationships/"
 
 
-class Damaged(Exception):
-    """A part that holds comments is no such XML."""
-
-
 def authors_of(deck: Any) -> dict[str, str]:
     """Names by id, as far as they can be read."""
     found: dict[str, str] = {}
@@ -25,7 +21,7 @@ def authors_of(deck: Any) -> dict[str, str]:
             for root in _parts(deck.part, kind):
                 for author in root:
                     found[str(author.get("id"))] = " ".join(str(author.get("name") or "").split())
-        except Damaged:
+        except SyntaxError:  # lxml's own is one
             continue
     return found
 
@@ -34,7 +30,7 @@ def comments_of(slide: Any, authors: Mapping[str, str]) -> list[str]:
     """`- author: text`, a reply indented below what it answers.
 
     Raises:
-        Damaged: they cannot be read.
+        SyntaxError: they are no XML.
     """
     return [
         line
@@ -74,16 +70,12 @@ def _parts(owner: Any, kind: str) -> Iterator[Any]:
     """The roots of the parts that another refers to.
 
     Raises:
-        Damaged: one is no XML.
+        SyntaxError: one is no XML.
     """
     parse: Any = import_module("pptx.oxml").parse_xml
     for relation in owner.rels.values():
-        if relation.reltype != kind or relation.is_external:
-            continue
-        try:
+        if relation.reltype == kind and not relation.is_external:
             yield parse(relation.target_part.blob)
-        except SyntaxError as error:  # lxml's own is one
-            raise Damaged(str(error)) from None
 
 
 def _name(element: Any) -> str:

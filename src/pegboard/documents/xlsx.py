@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import io
 import zipfile
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-from pegboard.documents.archive import check_archive
+from pegboard.documents.archive import open_archive
+from pegboard.documents.damage import Damage
 from pegboard.documents.errors import DocumentRefused
 from pegboard.documents.markdown import table
 from pegboard.documents.pages import chosen
@@ -22,39 +24,40 @@ MAX_COMMENTS: Final = 200
 
 def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
     """`{text, pages, note}`; columns by letter and rows by number, so that cells can be named."""
-    check_archive(data)
+    damage = Damage()
     try:
-        reader = _reader(data, data_only=False)
-        formulas, values = reader.wb, _reader(data, data_only=True).wb
+        reader, counted = open_archive(data, _readers, damage)
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise DocumentRefused("unsupported", f"the file is not an Excel workbook: {error}") from None
+    formulas, values = reader.wb, counted.wb
     names = [name for name in formulas.sheetnames if hasattr(formulas[name], "iter_rows")]
     numbers, note = chosen(pages, len(names), most=MAX_SHEETS, noun="sheet")
     parts: list[str] = []
     notes = [note] if note else []
     for number in numbers:
         name = names[number - 1]
-        text, cut = _sheet(formulas[name], values[name])
+        text, cut = _sheet(name, formulas[name], values[name], damage)
         hidden = "" if formulas[name].sheet_state == "visible" else " (hidden)"
         parts.append(f"## Sheet {number}: {name}{hidden}\n\n{text or '(empty)'}")
-        try:
-            comments = _comments(reader, name)
-        except (KeyError, ValueError, TypeError, AttributeError, SyntaxError):
-            # The figures are worth showing without them. A SyntaxError is that of the XML.
-            comments = []
-            notes.append(f"The comments of sheet {name!r} are damaged and not shown.")
+        comments = damage.read(f"the comments of sheet {name!r}", partial(_comments, reader, name), [])
         if comments:
             parts.append("Comments:\n" + "\n".join(comments[:MAX_COMMENTS]))
         if len(comments) > MAX_COMMENTS:
             notes.append(f"Sheet {name!r} has {len(comments)} comments, of which {MAX_COMMENTS} are shown.")
         if cut:
             notes.append(f"Sheet {name!r} is shown up to row {MAX_ROWS} and column {MAX_COLUMNS} only.")
-    return {"text": "\n\n".join(parts), "pages": len(names), "note": " ".join(notes)}
+    notes.append(damage.note())
+    return {"text": "\n\n".join(parts), "pages": len(names), "note": " ".join(filter(None, notes))}
 
 
-def _reader(data: bytes, *, data_only: bool) -> Any:
+def _readers(stream: io.BytesIO) -> tuple[Any, Any]:
+    """The workbook with its formulas, and with the values that were stored for them."""
+    return _reader(stream, data_only=False), _reader(io.BytesIO(stream.getvalue()), data_only=True)
+
+
+def _reader(stream: io.BytesIO, *, data_only: bool) -> Any:
     reader: Any = import_module("openpyxl.reader.excel").ExcelReader(
-        io.BytesIO(data), read_only=True, data_only=data_only, keep_links=False
+        stream, read_only=True, data_only=data_only, keep_links=False
     )
     # openpyxl stumbles over a chart sheet without a drawing.
     reader.read_chartsheet = _no_cells
@@ -88,25 +91,28 @@ def _no_cells(*_: Any) -> None:
     """A sheet that is a chart holds none."""
 
 
-def _sheet(formulas: Any, values: Any) -> tuple[str, bool]:
-    """The table and whether it was cut."""
+def _sheet(name: str, formulas: Any, values: Any, damage: Damage) -> tuple[str, bool]:
+    """The table and whether it was cut; of a damaged sheet the rows before the damage."""
     get_column_letter: Any = import_module("openpyxl.utils").get_column_letter
-
-    formulas.reset_dimensions()
-    values.reset_dimensions()
     rows: list[tuple[int, list[str]]] = []
-    cut = False
-    pairs = zip(formulas.iter_rows(values_only=True), values.iter_rows(values_only=True), strict=False)
-    for number, (written, counted) in enumerate(pairs, 1):
-        if number > MAX_ROWS:
-            cut = True
-            break
-        cut = cut or any(v is not None for v in written[MAX_COLUMNS:])
-        texts = [_cell(f, v) for f, v in zip(written[:MAX_COLUMNS], counted[:MAX_COLUMNS], strict=False)]
-        while texts and not texts[-1]:
-            texts.pop()
-        if texts:
-            rows.append((number, texts))
+
+    def read() -> bool:
+        formulas.reset_dimensions()
+        values.reset_dimensions()
+        cut = False
+        pairs = zip(formulas.iter_rows(values_only=True), values.iter_rows(values_only=True), strict=False)
+        for number, (written, counted) in enumerate(pairs, 1):
+            if number > MAX_ROWS:
+                return True
+            cut = cut or any(v is not None for v in written[MAX_COLUMNS:])
+            texts = [_cell(f, v) for f, v in zip(written[:MAX_COLUMNS], counted[:MAX_COLUMNS], strict=False)]
+            while texts and not texts[-1]:
+                texts.pop()
+            if texts:
+                rows.append((number, texts))
+        return cut
+
+    cut = damage.read(lambda: f"sheet {name!r}" + (f" after row {rows[-1][0]}" if rows else ""), read, False)
     if not rows:
         return "", cut
     width = max(len(texts) for _, texts in rows)

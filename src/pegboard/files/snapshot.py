@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,12 +41,24 @@ class TreeScan:
     too_many: bool = False
 
 
-def survey(root: Path, ignored: tuple[str, ...], most: int) -> TreeScan:
-    """Look by descriptor, no link followed."""
+def survey(root: Path, beside: tuple[Path, ...], ignored: tuple[str, ...], most: int) -> TreeScan:
+    """Look by descriptor, no link followed.
+
+    Paths are below `root`; in a folder `beside` it they are absolute.
+    """
     tree = TreeScan()
+    _survey(root, "", tree, ignored, most)
+    for folder in beside:
+        with suppress(OSError):  # taken away meanwhile
+            _survey(folder, f"{folder}/", tree, ignored, most)
+            tree.dirs[str(folder)] = os.lstat(folder).st_mode
+    return tree
+
+
+def _survey(root: Path, prefix: str, tree: TreeScan, ignored: tuple[str, ...], most: int) -> None:
     names = frozenset(entry for entry in ignored if "/" not in entry)
     pairs = frozenset(entry for entry in ignored if "/" in entry)
-    pending = [(os.open(root, FOLDER_FLAGS), "")]
+    pending = [(os.open(root, FOLDER_FLAGS), prefix)]
     try:
         while pending:
             descriptor, prefix = pending.pop()
@@ -68,7 +80,6 @@ def survey(root: Path, ignored: tuple[str, ...], most: int) -> TreeScan:
     finally:
         for descriptor, _ in pending:
             os.close(descriptor)
-    return tree
 
 
 def _scan(fd: int, prefix: str, tree: TreeScan, most: int) -> Iterator[tuple[str, int]]:
@@ -272,6 +283,8 @@ class TreeSnapshot:
     def __init__(
         self,
         root: Path,
+        beside: tuple[Path, ...],
+        others: Callable[[str], bool],
         journal: Journal,
         marks: dict[str, IndexEntry],
         tree: TreeScan,
@@ -279,6 +292,8 @@ class TreeSnapshot:
         ignored: tuple[str, ...],
     ) -> None:
         self._root = root
+        self._beside = beside
+        self._others = others
         self._journal = journal
         self._marks = marks
         self._tree = tree
@@ -293,6 +308,8 @@ class TreeSnapshot:
         root: str | os.PathLike[str],
         *,
         journal: Journal,
+        beside: tuple[Path, ...] = (),
+        others: Callable[[str], bool] = lambda _: False,
         ignored: tuple[str, ...] = IGNORED,
         limits: SnapshotLimits | None = None,
     ) -> TreeSnapshot:
@@ -301,28 +318,36 @@ class TreeSnapshot:
         The first one reads the whole workspace; later ones only what changed by inode, size,
         times or mode since the last snapshot of this workspace.
 
+        Args:
+            root: the workspace.
+            journal: where contents go.
+            beside: real paths of folders outside that commands may change too; their paths are absolute.
+            others: told paths; True for what others change meanwhile, of which only what is gone counts.
+            ignored: names of folders, or `parent/name`, that are not looked into.
+            limits: what is kept.
+
         Raises:
             NotFound: `root` is no folder.
         """
         real = Path(os.path.realpath(root))
         if not real.is_dir():
-            raise NotFound(f"{shown(str(root))} is no folder.", hint="Name the workspace.")
+            raise NotFound(f"{shown(str(root))} is not a folder.", hint="Name the workspace.")
         limits = limits or SnapshotLimits()
         with journal.lock():
             known = load(index_path(journal, real))
             moment = journal.wall_ns()
-            tree = survey(real, ignored, limits.max_files)
+            tree = survey(real, beside, ignored, limits.max_files)
             marks = _mark_all(real, journal, tree, known, limits, moment)
             if marks != known:
                 save(index_path(journal, real), marks)
-        return cls(real, journal, marks, tree, limits, ignored)
+        return cls(real, beside, others, journal, marks, tree, limits, ignored)
 
     def diff_after(self) -> SnapshotDiff:
         """What is different now; keeps the new contents, so that the next snapshot is short. Blocking."""
         journal, limits = self._journal, self._limits
         with journal.lock():
             moment = journal.wall_ns()
-            tree = survey(self._root, self._ignored, limits.max_files)
+            tree = survey(self._root, self._beside, self._ignored, limits.max_files)
             found = _Found()
             marks: dict[str, IndexEntry] = {}
             for path in sorted(self._marks.keys() | tree.files.keys()):
@@ -360,6 +385,10 @@ class TreeSnapshot:
         was = self._marks.get(path)
         if was is not None and st is not None and not was.racy and was.same_stat(st):
             marks[path] = was
+            return
+        if st is not None and self._others(path):
+            if was is not None:
+                marks[path] = was  # The next snapshot sees that it is another, and keeps it.
             return
         data: bytes | None = None
         if st is not None and was is None and _is_object(path):
@@ -537,10 +566,10 @@ def _clone(root: Path, path: str, journal: Journal) -> str:
 
 
 def _open(root: Path, path: str) -> int | None:
-    """A file below the root, no link followed on the way; None where it is gone or unreadable."""
-    folder = os.open(root, FOLDER_FLAGS)
+    """A file below the root, or at an absolute path, no link followed; None where it is gone or unreadable."""
+    folder = os.open("/" if path.startswith("/") else root, FOLDER_FLAGS)
     try:
-        *parents, name = path.split("/")
+        *parents, name = path.removeprefix("/").split("/")
         for parent in parents:
             deeper = os.open(parent, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
             os.close(folder)

@@ -10,7 +10,7 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from pegboard.textedit.encoding import (
     bad_bytes,
     bom_encoding,
     bom_length,
+    guess_note,
     is_binary,
     is_utf8,
     marked,
@@ -513,7 +514,7 @@ def _doubts(encoding: str) -> tuple[str, ...]:
     """What to say of an encoding that no mark names and that is not UTF-8."""
     if not encoding or encoding.startswith("utf-8"):
         return ()
-    return (f"encoding guessed: {encoding}; if the text looks wrong, name another with encoding=",)
+    return (guess_note(encoding),)
 
 
 def _ended(line: str, separator: bytes) -> str:
@@ -553,11 +554,12 @@ def reads_as_it_stands(fd: int, head: bytes) -> bool:
     return b"\0" not in head and line_end(fd, head) == b"\n" and is_utf8(head, whole=len(head) < HEAD_BYTES)
 
 
-def text_pieces(fd: int) -> Iterator[str]:
+def text_pieces(fd: int, on_guess: Callable[[str], None] = lambda _: None) -> Iterator[str]:
     """The file's text as `read_slice` shows it, every line end `\n`, in pieces that end with a line.
 
     A file up to 64 MiB is one piece. Of a larger one the first 16 MiB decide on the encoding, and a line that is
-    longer than that is divided. Of a binary file only the first 32 MiB are given.
+    longer than that is divided. Of a binary file only the first 32 MiB are given. `on_guess` is told the name of an
+    encoding that is a guess.
     """
     head = os.pread(fd, HEAD_BYTES, 0)
     if len(head) < HEAD_BYTES and head.isascii() and b"\r" not in head and b"\0" not in head:
@@ -572,6 +574,8 @@ def text_pieces(fd: int) -> Iterator[str]:
     at = bom_length(head)
     first = _pread(fd, size if size <= _DECODED_WHOLE else _PIECE, 0)
     encoding = "utf-8" if binary else name_of(first, whole=len(first) == size)
+    if not at and not encoding.startswith("utf-8"):
+        on_guess(encoding)
     decoder = codecs.getincrementaldecoder("utf-8" if encoding.startswith("utf-8") else encoding)(
         "surrogateescape" if encoding.startswith("utf-8") else "replace"
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -261,12 +263,14 @@ class Skipped:
             names = self.examples.setdefault(key, [])
             names += other.examples[key][: SHOWN_EXAMPLES - len(names)]
 
-    def sentences(self) -> tuple[str, ...]:
-        """One sentence a reason: `2 folders could not be read (a, b)`."""
+    def sentences(self, *, complete: bool = True) -> tuple[str, ...]:
+        """One sentence a reason: `2 folders could not be read (a, b)`; `at least 2 …` where not all was looked at."""
         out: list[str] = []
         for (noun, why), count in sorted(self.counts.items()):
             names = ", ".join(sorted(self.examples[(noun, why)])) + (", …" if count > SHOWN_EXAMPLES else "")
-            out.append(f"{count} {noun if count == 1 else _plural(noun)} {why} ({names})")
+            out.append(
+                f"{'' if complete else 'at least '}{count} {noun if count == 1 else _plural(noun)} {why} ({names})"
+            )
         return tuple(out)
 
 
@@ -314,6 +318,40 @@ class TreeWalk:
         The descriptor is open only until the next step.
         """
         return self._below(self.top, "", self.scope, 1)
+
+    def account(self, most: int) -> bool:
+        """Gather in `left_out` what the walk leaves out, the outer folders first, and give nothing.
+
+        Args:
+            most: entries after which no further folder is looked into.
+
+        Returns:
+            Whether everything was looked at.
+        """
+        seen = 0
+        pending = deque([("", self.scope)])
+        while pending and seen < most:
+            prefix, scope = pending.popleft()
+            try:
+                fd = _open_below(self.top, prefix)
+            except OSError:
+                continue
+            try:
+                if scope is not None and prefix:
+                    scope = enter_scope(fd, prefix[:-1].rpartition("/")[2], scope)
+                with os.scandir(fd) as found:
+                    entries = sorted(islice(found, most), key=_name)
+            except OSError:
+                continue
+            finally:
+                os.close(fd)
+            seen += len(entries)
+            for entry in entries:
+                is_dir = entry.is_dir(follow_symlinks=False)
+                counts = is_dir or self.fits is None or self.fits(prefix + entry.name)
+                if self._wanted(entry.name, is_dir, prefix, scope, counts=counts) and is_dir:
+                    pending.append((f"{prefix}{entry.name}/", scope))
+        return not pending and seen < most
 
     def _below(
         self, fd: int, prefix: str, scope: Scope | None, level: int
@@ -372,6 +410,26 @@ class TreeWalk:
                 self.left_out.add("ignored entry", "left out: no_ignore=true", prefix + name)
             return False
         return self.denied is None or not self.denied(prefix + name)
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _open_below(top: int, path: str) -> int:
+    """A descriptor of the folder `path` (empty, or with a trailing `/`) below an open one; no link is followed.
+
+    Raises:
+        OSError: it is gone, unreadable or a link.
+    """
+    fd = os.dup(top)
+    for part in path.split("/")[:-1]:
+        try:
+            sub = os.open(part, _FOLDER, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = sub
+    return fd
 
 
 def enter_scope(fd: int, name: str, outer: Scope) -> Scope:

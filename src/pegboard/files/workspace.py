@@ -153,6 +153,7 @@ class Workspace:
         root: the workspace; must exist.
         journal: where changes go so that they can be undone; None = no undo.
         allowed_dirs, read_only_dirs, protected, full_access, masked, deny, home, opener: see Jail.
+        restored_dirs: folders outside in which undo alone may write: a command may have changed them too.
         asking: a policy asks about each change of a protected file, so that only our own settings are refused.
         read_limit_bytes: largest file that is read or changed as a whole.
         read_state: what sessions have seen; shared where several workspaces serve one session.
@@ -173,16 +174,17 @@ class Workspace:
         deny: Callable[[Access, str], str | None] | None = None,
         home: str | os.PathLike[str] | None = None,
         opener: Opener | None = None,
+        restored_dirs: Iterable[str | os.PathLike[str]] = (),
         read_limit_bytes: int = READ_LIMIT_BYTES,
         read_state: ReadState | None = None,
         checkpoint: Checkpoint = no_checkpoint,
     ) -> None:
         allowed, read_only, hidden = tuple(allowed_dirs), tuple(read_only_dirs), tuple(masked)
 
-        def jail(names: Iterable[str]) -> Jail:
+        def jail(names: Iterable[str], more: Iterable[str | os.PathLike[str]] = ()) -> Jail:
             return Jail(
                 root,
-                allowed_dirs=allowed,
+                allowed_dirs=(*allowed, *more),
                 read_only_dirs=read_only,
                 protected=names,
                 full_access=full_access,
@@ -197,7 +199,7 @@ class Workspace:
         # For changes of protected files: every other one is refused where a link leads it there meanwhile.
         self._asked = jail(OURS) if asking else self.jail
         # A command may have changed protected files; a person who undoes it wants them back.
-        self._restorer = jail(())
+        self._restorer = jail((), restored_dirs)
         self.journal = journal
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None

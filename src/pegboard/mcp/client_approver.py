@@ -117,6 +117,7 @@ def _content(answer: Json) -> Json:
 def _text(request: ApprovalRequest) -> str:
     lines = [f"{request.tool} wants to:"]
     lines += [f"{'?' if e in request.asking else ' '} {e}" for e in request.effects]
+    lines += [c.summary() for c in request.changes]
     lines += [c.diff for c in request.changes if c.diff]
     lines.append(f"It asks because: {request.reason}")
     return "\n".join(lines)[:_MAX]

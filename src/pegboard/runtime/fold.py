@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import Interrupted
 from pegboard.core.events import (
+    IMPORTED,
     CallFinished,
     CallStarted,
     ContextCompacted,
+    ConversationRewound,
     Event,
+    HistoryFolded,
     ModelReplied,
     Notice,
     PermissionRequested,
@@ -30,10 +33,8 @@ from pegboard.runtime.answers import answered_result, lost_secret
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.refusals import failed_call, over_limit_error
+from pegboard.runtime.until import UNTIL_NOTE
 from pegboard.store.log import DAMAGED
-
-IMPORTED: Final = "imported"
-"""Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
 
 
 @dataclass(slots=True)
@@ -56,9 +57,11 @@ class History:
         over: the limit that the last run has used up, as told; empty where none is.
         told: what people said to the last run that it has not read; the next run begins with it.
         said: whether the last run's task stands in the messages.
+        checks: how often the command that ends the last run has failed.
         mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
+        sizes, settled: what the last compaction said of the messages that it left.
     """
 
     messages: list[Message] = field(default_factory=list[Message])
@@ -76,23 +79,28 @@ class History:
     over: str = ""
     told: list[UserTold] = field(default_factory=list[UserTold])
     said: bool = False
+    checks: int = 0
     mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
+    sizes: tuple[int, ...] = ()
+    settled: int = 0
 
 
 def fold(events: Iterable[Event]) -> History:
     """Fold events, oldest first. A user message or a new run closes open calls as interrupted."""
+    events = list(events)
+    # An id that a call has used stays used, also where the model is not sent that call any more.
+    ids: set[str | None] = set()
+    if any(isinstance(e, ConversationRewound) for e in events):
+        ids.update(c.id for e in events if isinstance(e, ModelReplied) for c in e.message.calls)
+        events = without_rewound(events)
     history = History()
     calls: tuple[ToolCall, ...] = ()
     spent: list[Usage] = []
     waits: set[str | None] = set()
     """Calls of the last turn without a result so far."""
-    ids: set[str | None] = set()
     asked: dict[str, PermissionRequested] = {}
-    sizes: tuple[int, ...] = ()
-    settled = 0
-    """What the last compaction said of the messages that it left."""
     for event in events:
         # What is in every turn stands first: a long history is folded at each start.
         match event:
@@ -133,6 +141,7 @@ def fold(events: Iterable[Event]) -> History:
                 calls = ()
                 history.messages.append(message)
                 history.said = True
+                history.checks += event.by == "runtime" and message.text.startswith(UNTIL_NOTE)
                 history.labels.update(event.labels)
                 _drop_told(history.told, event)
             case UserTold():
@@ -149,7 +158,7 @@ def fold(events: Iterable[Event]) -> History:
                 if IMPORTED in event.detail:
                     history.labels.update((PRIVATE, UNTRUSTED))
                 history.run, history.finished = event, None
-                history.turns, history.said, history.over = 0, False, ""
+                history.turns, history.said, history.over, history.checks = 0, False, "", 0
                 history.made, history.noticed = {}, set()
                 spent.clear()
             case PermissionRequested():
@@ -157,8 +166,16 @@ def fold(events: Iterable[Event]) -> History:
                 history.requests.setdefault(event.call_id, event)
                 asked[event.approval] = event
             case ContextCompacted():
-                done = compact(history.messages, event.budget_tokens, sizes=sizes, settled=settled)
-                history.messages, sizes, settled = list(done.messages), done.sizes, done.settled
+                done = compact(
+                    history.messages, event.budget_tokens, sizes=history.sizes, settled=history.settled
+                )
+                history.messages = list(done.messages)
+                history.sizes, history.settled = done.sizes, done.settled
+            case HistoryFolded():
+                history.messages = list(event.messages)
+                history.labels.update(event.labels)
+                ids.update(event.call_ids)
+                history.sizes, history.settled = event.sizes, event.settled
             case RunFinished():
                 history.finished = event
             case Notice() if DAMAGED in event.detail:
@@ -178,12 +195,58 @@ def fold(events: Iterable[Event]) -> History:
     return history
 
 
+def without_rewound(events: Iterable[Event]) -> list[Event]:
+    """The events without those that a person has taken back."""
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, ConversationRewound):
+            start = next(
+                (n for n, e in enumerate(out) if isinstance(e, RunStarted) and e.run == event.run), len(out)
+            )
+            del out[start:]
+        else:
+            out.append(event)
+    return out
+
+
+def folded(events: Sequence[Event], through: int) -> HistoryFolded:
+    """What stands for a session's events before the start of a run.
+
+    Args:
+        events: all of them, or those behind an earlier HistoryFolded that stands first; the last is the run's start.
+        through: number of the record before that.
+    """
+    history = fold(events)
+    return HistoryFolded(
+        through=through,
+        messages=tuple(history.messages),
+        said=tuple(user_messages(events)),
+        labels=tuple(sorted(history.labels)),
+        call_ids=tuple(sorted(history.call_ids)),
+        sizes=history.sizes,
+        settled=history.settled,
+    )
+
+
+def goes_before(events: Sequence[Event]) -> bool:
+    """Whether a person has taken the conversation back to before the first of these events."""
+    begun: set[str] = set()
+    for event in events:
+        if isinstance(event, RunStarted):
+            begun.add(event.run)
+        elif isinstance(event, ConversationRewound) and event.run not in begun:
+            return True
+    return False
+
+
 def user_messages(events: Iterable[Event]) -> Iterator[UserSaid]:
     """What people said in a session themselves; what was imported is nobody's word."""
     foreign = False
     told: list[UserTold] = []
     for event in events:
-        if isinstance(event, RunStarted):
+        if isinstance(event, HistoryFolded):
+            yield from event.said
+        elif isinstance(event, RunStarted):
             foreign = IMPORTED in event.detail
         elif isinstance(event, UserTold) and not foreign:
             told.append(event)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from os.path import basename
 from typing import Any, Final, Literal, TypeAlias
 
 from pegboard.core.call.pipeline import CallStep, Executor
@@ -21,6 +22,7 @@ from pegboard.core.events import (
     RunResumed,
     RunStarted,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.limits import Clock, Limits, SystemClock
 from pegboard.core.result import ToolResult, for_model
@@ -36,6 +38,7 @@ from pegboard.runtime.refusals import failed_call, over_limit_error, refused_cal
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.turns import ModelTurns, RunState, WindowedConversation
+from pegboard.runtime.until import MOST_ROUNDS, UNTIL_FAILED, UntilCommand
 
 Status: TypeAlias = Literal["done", "suspended", "limit", "failed"]
 
@@ -54,6 +57,8 @@ MISFIT_NOTE: Final = (
 )
 """What stands before and behind the reason."""
 _NUDGES: Final = 2
+POLICY: Final = "policy"
+"""Key in the detail of the notice that another mode decides from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +150,16 @@ class Loop:
         answers: what was answered to calls that waited, by the key that they wait for.
         code: the program's own functions among the tools, told with its start: only a program that has them can
             resume it.
+        tools_from: where those functions were loaded from, and the SHA-256 of each file, told with its start.
         telemetry: writes spans and metrics; None = nobody traces.
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
         charge: books what a turn of the model has cost; None = nobody counts.
         policy: mode and revision of the rules that decide its calls, told with its start.
+        before_stop: given the answer of a run that is done; a message that it goes on with, empty where it ends.
+        before_compact: awaited before the conversation is shortened to fit.
+        latest_policy: the same where they have changed since it was asked, else None; asked before each request.
+        shown: the tools that a model is told of, of those that it may have; None = all.
+        until: the run is done only when this command passes; None = when the model says so.
         receive: takes in what has arrived for the session, asked before each request and once more before the run
             ends (then with True: it may wait for what the run has started); None = nothing arrives.
         task_by, task_labels, task_source: who wrote the task, see UserTold.
@@ -172,6 +183,12 @@ class Loop:
     charge: Callable[[AssistantMessage], Awaitable[None]] | None = None
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
     code: Sequence[str] = ()
+    tools_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    before_stop: Callable[[str], Awaitable[str]] | None = None
+    before_compact: Callable[[], Awaitable[None]] | None = None
+    latest_policy: Callable[[], Mapping[str, str] | None] | None = None
+    shown: Callable[[Toolkit], Toolkit] | None = None
+    until: UntilCommand | None = None
     receive: Callable[[bool], Awaitable[None]] | None = None
     task_by: str = "user"
     task_labels: tuple[str, ...] = ()
@@ -220,14 +237,19 @@ class Loop:
     def _converse(self) -> Conversation:
         kit = self.executor.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
+        offered = offered if self.shown is None else self.shown(offered)
         return self.model.converse(
             instructions=self.instructions, tools=offered, output_schema=self.output_schema
         )
 
     async def _update_tools(self, conversation: WindowedConversation) -> None:
-        """Let the next request offer the tools that there are now."""
+        """Let the next request offer the tools that there are now, in the mode that holds now."""
         before = self.executor.toolkit
-        if self.latest_tools is not None and await self.latest_tools() is not before:
+        changed = self.latest_tools is not None and await self.latest_tools() is not before
+        if self.latest_policy is not None and (policy := self.latest_policy()) is not None:
+            self._record(Notice(text=f"mode {policy['mode']}", detail={POLICY: dict(policy)}))
+            changed = True
+        if changed:
             conversation.reopen()
 
     def _begin(
@@ -250,6 +272,8 @@ class Loop:
             "typed": self.read_output is not None,
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
+            **({"tools_from": dict(self.tools_from)} if self.tools_from else {}),
+            **({"until": self.until.command} if self.until is not None else {}),
             **({"by": self.task_by} if self.task_by != "user" else {}),
             **({"labels": list(self.task_labels)} if self.task_labels else {}),
             **({"source": self.task_source} if self.task_source else {}),
@@ -262,6 +286,7 @@ class Loop:
             state.usage, state.turns = history.usage, history.turns
             state.labels |= history.labels
             state.call_ids |= history.call_ids
+            state.checks = history.checks
         if task:
             if history is not None and history.open_calls:
                 # The conversation goes on without them; the fold of the stream says the same.
@@ -269,7 +294,7 @@ class Loop:
             for told in () if history is None else history.told:
                 # Nor without what the run before was told and never read.
                 conversation.append(told.message)
-            state.usage, state.turns = Usage(), 0
+            state.usage, state.turns, state.checks = Usage(), 0, 0
             self._record(
                 RunStarted(
                     run=state.id,
@@ -313,6 +338,7 @@ class Loop:
             price=self.price,
             charge=self.charge,
             telemetry=self.telemetry,
+            before_compact=self.before_compact,
         )
         repeats = RepeatGuard()
         ending = CompletionCheck(self.read_output)
@@ -354,7 +380,7 @@ class Loop:
                     return RunEnd("suspended", message.text)
                 conversation.append(ResultsMessage(for_model(results, state.mark, message.calls)))
                 ending.begun = ""
-                if why := repeats.no_progress(results):
+                if why := repeats.no_progress():
                     return RunEnd("failed", last_text, why)
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
@@ -364,11 +390,40 @@ class Loop:
                 if isinstance(ended, RunEnd):
                     if self.receive is not None:
                         await self.receive(True)
-                    if not state.inbox:
+                    if state.inbox:
+                        continue
+                    ended = await self._until(ended, state, context, engine)
+                    if isinstance(ended, RunEnd):
+                        if (
+                            self.before_stop is not None
+                            and ended.status == "done"
+                            and (more := await self.before_stop(ended.answer))
+                        ):
+                            state.inbox.append(UserTold(UserMessage.of(more), by="hook"))
+                        if state.inbox:
+                            continue
                         return ended
-                    continue
                 if ended:
                     self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
+
+    async def _until(self, ended: RunEnd, state: RunState, context: Context, engine: Engine) -> RunEnd | str:
+        """The end, if the command that ends the run passes; else the message that gives its failure to the model."""
+        if self.until is None or ended.status != "done" or ended.error:
+            return ended
+        number = state.checks + 1
+        context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
+        result = await self.until.run(number, context, engine)
+        state.labels.update(result.notes.labels)
+        failure = self.until.failure(result, number, context, state.mark)
+        if not failure:
+            return ended
+        if result.error is not None and result.error.code == "permission_denied":
+            return replace(ended, status="failed", error=f"{UNTIL_FAILED}{result.error}")
+        if state.checks == MOST_ROUNDS:
+            why = f"{UNTIL_FAILED}{self.until.command!r} still fails after {MOST_ROUNDS} rounds"
+            return replace(ended, status="failed", error=why)
+        state.checks += 1
+        return failure
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -383,7 +438,6 @@ class Loop:
     ) -> tuple[tuple[ToolResult, ...], str]:
         """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
-        warning = repeats.warning(calls)
         refused = refused_calls(
             self.executor.toolkit,
             calls,
@@ -399,6 +453,7 @@ class Loop:
             state.labels.update(result.notes.labels)
             if result.error is not None and result.error.code == "suspended":
                 state.pending.append({**result.error.details, "call_id": result.call_id, "tool": result.tool})
+        warning = repeats.warning(calls, results)
         if warning:
             self._record(Notice(text=warning))
         return results, warning
@@ -528,3 +583,17 @@ class Loop:
             error=ended.error,
             output=ended.output,
         )
+
+
+def own_code(toolkit: Toolkit) -> tuple[str, ...]:
+    """The program's own functions among the tools: `FILE:FUNCTION`."""
+    code = [
+        (tool.function.__module__, getattr(tool.function, "__code__", None), tool.name) for tool in toolkit
+    ]
+    return tuple(
+        sorted(
+            f"{basename(source.co_filename)}:{source.co_qualname if hasattr(source, 'co_qualname') else name}"
+            for module, source, name in code
+            if source is not None and not module.startswith("pegboard.")
+        )
+    )

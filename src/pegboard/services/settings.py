@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from pegboard.config.agent_files import trusted_with
+from pegboard.config.edit import read_key, set_key, settings_file, write_starter
+from pegboard.config.environment import environment
 from pegboard.config.load import NAMES
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.config.paths import Paths, refused_workspace
+from pegboard.config.reading import read_unfilled
+from pegboard.config.tools import ToolSettings, is_python_place, python_place
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.models.servers import LocalServer
@@ -30,6 +37,7 @@ EXTRAS: Final = {
     "documents": ("pypdfium2", "docx", "openpyxl", "pptx"),
     "web": ("trafilatura", "html_to_markdown"),
     "browser": ("playwright",),
+    "postgres": ("asyncpg",),
 }
 """Modules that show that an extra is installed."""
 
@@ -77,6 +85,7 @@ class Settings:
             "sandbox": sandbox,
             "programs": {name: shutil.which(name) for name in PROGRAMS},
             "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
+            "browser": await asyncio.to_thread(self._browser_report),
             "models": await self.models(),
             "history": await self._history_report(),
             "folders": {
@@ -84,6 +93,15 @@ class Settings:
                 "cache": str(paths.cache),
             },
         }  # fmt: skip
+
+    def _browser_report(self) -> dict[str, Any]:
+        """Whether pages are confined by Chromium's own sandbox: `{program, sandbox, reason}`."""
+        from pegboard.browser.chromium import find_chromium, why_unsandboxed
+
+        variables = environment()
+        program = find_chromium(self._runtime.config.browser.executable, variables)
+        reason = why_unsandboxed(program, variables) if program else "Chromium is not installed"
+        return {"program": program or "", "sandbox": not reason, "reason": reason}
 
     async def _history_report(self) -> dict[str, Any]:
         """Whether the history can be kept: without it no call is made."""
@@ -94,7 +112,9 @@ class Settings:
             report["damaged"] = await self._history.check()
         except StoreError as error:
             report["error"] = str(error)
-        state = self._runtime.paths.state
+        if self._history.file is None:
+            return report
+        state = self._history.file.parent
         folder = next(p for p in (state, *state.parents) if p.exists())
         if not os.access(folder, os.W_OK):
             report["error"] = f"{folder} cannot be written; XDG_STATE_HOME can name a folder that can"
@@ -153,6 +173,18 @@ class TrustedFiles:
         """The trusted files, and the SHA-256 of each as it was when it was trusted."""
         return Trust(self._paths).list()
 
+    async def all_of(self, paths: Sequence[Path]) -> list[Path]:
+        """The files that are trusted together: of a folder its hooks, skills, agents and slash commands, and with a
+        file of hooks the scripts that they run.
+
+        Raises:
+            ConfigError: one is not there, or holds nothing that can be trusted.
+        """
+        files = (
+            [self._file(None)] if not paths else [f for p in paths for f in trusted_with(p, self._workspace)]
+        )
+        return list(dict.fromkeys(map(self._file, files)))
+
     async def add(self, file: Path | None = None) -> tuple[Path, str]:
         """Trust a file as it is now; the file and its SHA-256.
 
@@ -164,6 +196,16 @@ class TrustedFiles:
         """
         path = self._file(file)
         return path, Trust(self._paths).add(path)
+
+    async def tool_files(self, settings: Path) -> list[Path]:
+        """The Python files that a settings file loads tools from and that lie in the workspace: each needs to be
+        trusted too."""
+        if settings.name not in NAMES:
+            return []
+        named: Any = read_unfilled(settings).get("tools", [])
+        places = [python_place(one, settings.parent) for one in named if is_python_place(str(one))]
+        inside = ToolSettings(python=tuple(places)).python_inside(self._workspace)
+        return [file for one in inside if (file := self._workspace / one).is_file()]
 
     async def remove(self, file: Path | None = None) -> tuple[Path, bool]:
         """Trust a file no more; the file, and whether it was trusted.
@@ -182,6 +224,61 @@ class TrustedFiles:
         if not path.is_file():
             raise ConfigError(f"{path} is not a file")
         return path
+
+
+class SettingsFiles:
+    """The user's settings file and the project's, as they are written; usable where they cannot be read.
+
+    Args:
+        paths: where the user's lies.
+        workspace: where the project's lies.
+    """
+
+    def __init__(self, paths: Paths, workspace: Path) -> None:
+        self._paths = paths
+        self._workspace = workspace
+
+    async def paths(self) -> tuple[Path, Path | None]:
+        """The user's file, there or not, and the project's, None without one."""
+        project = settings_file(self._workspace)
+        return settings_file(self._paths.config), project if project.exists() else None
+
+    async def start(self, *, user: bool) -> Path:
+        """Write a file of comments for a person to edit, the user's or the project's; where it is.
+
+        Raises:
+            BuildError: there is one already.
+        """
+        return write_starter(self._paths.config if user else self._workspace)
+
+    async def get(self, key: str | None = None) -> dict[str, tuple[Any, Path]]:
+        """Keys with their values and the file that says so; a trusted project's file wins.
+
+        Args:
+            key: such as `model` or `limits.turns`; None = all keys of the first level.
+
+        Raises:
+            ConfigError: a file cannot be read, or there is no such key.
+        """
+        user, project = await self.paths()
+        counted = [user, *([project] if project is not None and Trust(self._paths).trusts(project) else [])]
+        names = [key] if key is not None else [k for p in counted if p.is_file() for k in read_unfilled(p)]
+        found: dict[str, tuple[Any, Path]] = {}
+        for path in counted:
+            for name in names:
+                if (value := read_key(path, name)) is not None:
+                    found[name] = (value, path)
+        return found
+
+    async def set(self, key: str, text: str, *, project: bool = False) -> tuple[Path, Any]:
+        """Set a key in the user's file or the project's; the file, and the value as it was read.
+
+        Raises:
+            BuildError: the file is not TOML.
+            ConfigError: no such key, or the value does not fit it.
+        """
+        path = settings_file(self._workspace if project else self._paths.config)
+        return path, set_key(path, key, text, self._paths)
 
 
 def _has(module: str) -> bool:

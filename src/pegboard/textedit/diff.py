@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -273,8 +274,9 @@ def _cut(lines: Iterator[str], max_chars: int) -> str:
     for line in lines:
         size += len(line)
         if size > max_chars and len(kept) > 2:
-            more = 1 + sum(1 for _ in lines)
-            kept.append(f"[diff cut here: {more} more lines]\n")
+            signs = Counter([line[0], *(rest[0] for rest in lines)])
+            more = f"{signs.total()} more lines, +{signs['+']} -{signs['-']}"
+            kept.append(f"[diff cut here: {more}]\n")
             break
         kept.append(line)
     return "".join(kept)
@@ -288,7 +290,7 @@ class MergeResult:
     """What a merge gave.
 
     Attributes:
-        data: the merged bytes, None where both sides changed the same lines.
+        data: the merged bytes, None where both sides changed the same or adjacent lines.
         conflicts: each such place with both versions and markers, as text for people.
     """
 
@@ -300,7 +302,7 @@ def merge3(base: bytes, mine: bytes, theirs: bytes) -> MergeResult:
     """Apply to `mine` what changed from `base` to `theirs`.
 
     Lines keep their endings; a change next to another without an unchanged line between them
-    is a conflict, as in diff3(1). Binary content merges only where one side is unchanged.
+    is a conflict, as in git-merge-file(1). Binary content merges only where one side is unchanged.
     """
     if mine in (base, theirs):
         return MergeResult(theirs)
@@ -312,7 +314,7 @@ def merge3(base: bytes, mine: bytes, theirs: bytes) -> MergeResult:
     cut = [side[head : len(side) - tail].splitlines(keepends=True) for side in (base, mine, theirs)]
     if max(map(len, cut)) > _MOST_LINES:
         return MergeResult(None, (f"over {_MOST_LINES} lines differ",))
-    merged, conflicts = _weave(*cut)
+    merged, conflicts = _weave(*cut, before=base.count(b"\n", 0, head))
     if conflicts:
         return MergeResult(None, tuple(conflicts))
     return MergeResult(base[:head] + b"".join(merged) + base[len(base) - tail :])
@@ -330,7 +332,10 @@ def _shared_ends(base: bytes, mine: bytes, theirs: bytes) -> tuple[int, int]:
     return head, len(base) - at - 1 if at >= 0 else 0
 
 
-def _weave(base: list[bytes], mine: list[bytes], theirs: list[bytes]) -> tuple[list[bytes], list[str]]:
+def _weave(
+    base: list[bytes], mine: list[bytes], theirs: list[bytes], *, before: int
+) -> tuple[list[bytes], list[str]]:
+    """The merged lines and the conflicts; `before` lines of the file come before these."""
     out: list[bytes] = []
     conflicts: list[str] = []
     at_base = at_mine = at_theirs = 0
@@ -343,7 +348,7 @@ def _weave(base: list[bytes], mine: list[bytes], theirs: list[bytes]) -> tuple[l
         elif new == old:
             out += ours
         else:
-            conflicts.append(_conflict(at_mine + 1, ours, new))
+            conflicts.append(_conflict(before + at_mine + 1, ours, new))
         out += base[sync_base : sync_base + length]
         at_base, at_mine, at_theirs = sync_base + length, sync_mine + length, sync_theirs + length
     return out, conflicts

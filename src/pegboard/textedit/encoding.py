@@ -140,6 +140,16 @@ class NotText(Unsupported):
     """The bytes are no text in any encoding that could be written back unchanged."""
 
 
+def guess_note(label: str, remedy: str = "name another with encoding=") -> str:
+    """What every reader says of an encoding that is a guess.
+
+    Args:
+        label: the encoding's name.
+        remedy: what to do where the text looks wrong.
+    """
+    return f"encoding guessed: {label}; if the text looks wrong, {remedy}"
+
+
 NUL_NOTE: Final = "the text holds NUL characters, for which many programs take a file for a binary one"
 
 

@@ -445,6 +445,7 @@ class PatchResult:
         wanted: the changes, for `Files.propose`.
         summary: one line a file as git names it: `A path`, `M path`, `D path`, `R path -> path`,
             `C path -> path`.
+        targets: for each of these lines the file whose content it is about, as `wanted` names it.
         notes: what did not fit exactly, one sentence each.
         replaced: files that the patch adds or moves something onto; only with `PatchRules.overwrite`.
         error: only with `PatchRules.partial`: why the rest was not done.
@@ -452,6 +453,7 @@ class PatchResult:
 
     wanted: tuple[Wanted, ...]
     summary: tuple[str, ...]
+    targets: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     error: ToolError | None = None
@@ -488,8 +490,8 @@ def apply_files(patches: Sequence[FilePatch], read: Read, *, rules: PatchRules =
             error = failed
             break
     return PatchResult(
-        wanted=tree.wanted(), summary=tuple(dict.fromkeys(tree.summary)), notes=tuple(tree.notes),
-        replaced=tuple(tree.replaced), error=error,
+        wanted=tree.wanted(), summary=tuple(tree.summary), targets=tuple(tree.summary.values()),
+        notes=tuple(tree.notes), replaced=tuple(tree.replaced), error=error,
     )  # fmt: skip
 
 
@@ -516,7 +518,7 @@ class _Tree:
         self._copies: dict[str, str] = {}
         self._arrived: set[str] = set()
         self.replaced: list[str] = []
-        self.summary: list[str] = []
+        self.summary: dict[str, str] = {}
         self.notes: list[str] = []
 
     def apply(self, patch: FilePatch) -> None:
@@ -598,10 +600,11 @@ class _Tree:
 
     def _said(self, line: str, target: str) -> None:
         """Note one line of the summary; what is replaced is never left unsaid."""
-        was = self._before[posixpath.normpath(target)]
+        key = posixpath.normpath(target)
+        was = self._before[key]
         if was is not None and target in self.replaced:
             line += f" (replacing the file that was there, {len(was)} bytes)"
-        self.summary.append(line)
+        self.summary[line] = key
 
     def _add(self, patch: AddFile) -> None:
         refuse_marks(patch.text, "", patch.path)
@@ -622,7 +625,7 @@ class _Tree:
                 details={"path": patch.path},
             )
         self._after[key] = None
-        self.summary.append(f"D {patch.path}")
+        self.summary[f"D {patch.path}"] = key
 
     def _update(self, patch: UpdateFile) -> None:
         path = self._there(patch.path, patch.others)
@@ -636,7 +639,7 @@ class _Tree:
             self.notes += notes
         if patch.removes and not after:
             self._after[key] = None
-            self.summary.append(f"D {path}")
+            self.summary[f"D {path}"] = key
             return
         target = key
         if patch.moved_to is not None and posixpath.normpath(patch.moved_to) != key:
@@ -647,7 +650,7 @@ class _Tree:
             self._arrived.add(target)
             self._said(f"R {path} -> {patch.moved_to}", patch.moved_to)
         else:
-            self.summary.append(f"M {path}")
+            self.summary[f"M {path}"] = key
         self._after[target] = after
         if patch.mode is not None:
             self._modes[target] = patch.mode

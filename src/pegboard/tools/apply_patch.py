@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from pegboard.core.context import Context
-from pegboard.core.effects import Effect, Plan
+from pegboard.core.effects import ChangeSet, Effect, Plan
 from pegboard.core.errors import NotFound
 from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject, Verbatim
@@ -17,7 +17,7 @@ from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files
 from pegboard.textedit.encoding import NUL_NOTE
 from pegboard.textedit.patch import paths_of, read_patch
-from pegboard.textedit.patch_apply import STRICT, apply_files
+from pegboard.textedit.patch_apply import STRICT, PatchResult, apply_files
 
 
 async def _plan(files: Files, patch: str, overwrite: bool | None) -> Plan:
@@ -38,7 +38,20 @@ async def _plan(files: Files, patch: str, overwrite: bool | None) -> Plan:
     effects = changes.effects()
     if overwrite is None and patched.replaced:
         effects = await _asking(files, effects, patched.replaced)
-    return Plan(effects, replace(changes, note="\n".join(notes)), patched.summary)
+    return Plan(effects, replace(changes, note="\n".join(notes)), await _summary(files, patched, changes))
+
+
+async def _summary(files: Files, patched: PatchResult, changes: ChangeSet) -> list[tuple[str, str]]:
+    """Each line about a file, and how much changes in it."""
+    by_target = {change.moved_to or change.path: change for change in changes.changes}
+    lines: list[tuple[str, str]] = []
+    for line, path in zip(patched.summary, patched.targets, strict=True):
+        change = by_target.pop((await files.resolve(path, write=True)).target, None)
+        # The diff of a copy, or of a move with a new mode, is not against what was copied or moved.
+        if change is not None and change.kind != "move" and line.startswith(("C ", "R ")):
+            change = None
+        lines.append((line, "" if change is None else change.extent()))
+    return lines
 
 
 async def _asking(files: Files, effects: Sequence[Effect], replaced: Sequence[str]) -> tuple[Effect, ...]:
@@ -104,14 +117,20 @@ async def apply_patch(
     """
     plan = planned or await _plan(files, patch, overwrite)
     changes = await files.commit(plan.changes) if plan.changes else plan.changes
-    summary: tuple[str, ...] = plan.private or ()
+    summary: list[tuple[str, str]] = plan.private or []
     done = "Successfully applied the patch to" if changes else "The patch changes nothing in"
-    lines = [f"{done} {_files(len(summary))}:", *map(escape_invisible, summary)]
+    lines = [
+        f"{done} {_files(len(summary))}:",
+        *(escape_invisible(line) + extent for line, extent in summary),
+    ]
     if changes.note:
         lines += ["Note: " + changes.note]
     return ToolResult.from_text(
         "\n".join(lines),
-        data={"files": list(summary), "changes": [change.to_dict() for change in changes.changes]},
+        data={
+            "files": [line for line, _ in summary],
+            "changes": [change.to_dict() for change in changes.changes],
+        },
     )
 
 

@@ -140,6 +140,7 @@ async def edit_file(
     lines = [line for _, numbers in found for line in numbers]
     where = f" ({name_lines(lines)})" if lines else ""
     text = f"Successfully edited {path}{where}" if changes else f"Nothing to change in {path}{where}"
+    text += "".join(f"\n{change.summary()}" for change in changes.changes)
     if changes.note:
         text += f"\nNote: {changes.note}."
     diff = changes.changes[0].diff if changes else ""

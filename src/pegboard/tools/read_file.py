@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -15,9 +16,10 @@ from pegboard.core.schema.annotations import Alias, Inject, ReadPath, Unadvertis
 from pegboard.core.secrets.clip import clip
 from pegboard.core.text import LineRange, page, slice_text
 from pegboard.core.tool import tool
+from pegboard.documents.html import declared
 from pegboard.ports.documents import OFFICE, Document, DocumentKind, Documents
 from pegboard.ports.files import Files
-from pegboard.textedit.encoding import NotText, decode, shown_utf8
+from pegboard.textedit.encoding import NotText, decode, guess_note, shown_utf8
 
 #: Kinds whose files are text too: lines are what an edit needs, Markdown is what a reader needs.
 _ALSO_TEXT: Final = ("html", "csv", "notebook")
@@ -122,7 +124,7 @@ async def read_file(
         text = spills.read(path)
         if column is not None:
             return _rest_of_line(path, text, start, column, numbered)
-        return _lines(path, slice_text(text, start, count), numbered, most, {})
+        return _lines(path, _in_memory(text, start, count), numbered, most, {})
     plain = (
         any(v is not None for v in (offset, limit, end_line, column, encoding))
         or not numbered
@@ -138,7 +140,7 @@ async def read_file(
         if column is not None:
             return _rest_of_line(path, text, start, column, numbered)
         text = clip(text)
-        given = _lines(path, slice_text(text, start, count), numbered, most, {"encoding": encoding})
+        given = _lines(path, _in_memory(text, start, count), numbered, most, {"encoding": encoding})
         return _noted(given, (await files.resolve(path)).notes)
     if column is not None:
         text = decode(await files.read_bytes(path)).text.replace("\0", "\u2400")
@@ -148,7 +150,7 @@ async def read_file(
     except Unsupported as refusal:
         if format == "text" and refusal.details.get("mime_type") == _UNKNOWN:
             text = shown_utf8(await files.read_bytes(path)).replace("\0", "\u2400")
-            return _lines(path, slice_text(text, start, count), numbered, most, {})
+            return _lines(path, _in_memory(text, start, count), numbered, most, {})
         shown = await _binary(path, refusal, pages, files, documents)
         return _noted(shown, (await files.resolve(path)).notes)
     facts = {"encoding": found.encoding, "newline": found.newline, "size": found.size, "sha256": found.sha256}
@@ -176,6 +178,18 @@ def _range(offset: int | None, limit: int | None, end_line: int | None) -> tuple
         )
     wanted = end_line - start + 1
     return start, wanted if limit is None else min(limit, wanted)
+
+
+def _in_memory(text: str, start: int, count: int | None) -> LineRange:
+    """Lines of a text that is held in memory; one that no page holds is cut, and `column` goes on in it."""
+    there = slice_text(text, start, count)
+    lines = there.text.split("\n") if len(there.text) > _PAGE_CHARS else []
+    cut = tuple(number for number, line in enumerate(lines, there.first) if len(line) > _PAGE_CHARS)
+    if not cut:
+        return there
+    return replace(
+        there, text="\n".join(clip(line, 0, min(len(line), _PAGE_CHARS)) for line in lines), cut=cut
+    )
 
 
 def _rest_of_line(path: str, text: str, line: int, column: int, numbered: bool) -> ToolResult:
@@ -241,8 +255,9 @@ async def _document(
     data = await files.read_bytes(path)
     if not data:
         return ToolResult.from_text("[empty file]", data={"path": path, "kind": kind, "size": 0, "text": ""})
+    data_read, guessed = await asyncio.to_thread(_as_utf8, kind, data)
     try:
-        found = await documents.read(kind, _as_utf8(kind, data), pages=pages)
+        found = await documents.read(kind, data_read, pages=pages)
     except Unsupported as refusal:
         if kind != "image":
             if kind in _BINARY and _is_text(data):
@@ -250,7 +265,7 @@ async def _document(
             raise
         # What only looks like an image is named, not dumped.
         return _named(path, "image", len(data), refusal.message)
-    return _rendered(path, found, len(data))
+    return _noted(_rendered(path, found, len(data)), (guessed,) if guessed else ())
 
 
 def _is_text(data: bytes) -> bool:
@@ -260,18 +275,19 @@ def _is_text(data: bytes) -> bool:
         return False
 
 
-def _as_utf8(kind: DocumentKind, data: bytes) -> bytes:
-    """The bytes of a document that is text, in UTF-8: in the encoding that reading it by lines would find.
+def _as_utf8(kind: DocumentKind, data: bytes) -> tuple[bytes, str]:
+    """The bytes of a document that is text, in UTF-8 where they do not say what they are, and a note on the guess.
 
-    HTML that names its encoding is the reader's own to decode.
+    The encoding is the one that reading it by lines would find.
     """
-    if kind not in ("csv", "html") or (kind == "html" and b"charset" in data[:4096].lower()):
-        return data
+    if kind not in ("csv", "html") or (b"\0" not in data and declared(data) is not None):
+        return data, ""
     try:
         found = decode(data)
     except NotText:
-        return data
-    return data if found.encoding.certain and not found.encoding.wide else found.text.encode("utf-8")
+        return data, ""
+    sure = found.encoding.certain or found.encoding.damaged
+    return found.text.encode("utf-8"), "" if sure else guess_note(found.label)
 
 
 def _rendered(path: str, found: Document, size: int) -> ToolResult:

@@ -62,8 +62,9 @@ async def write_file(
     text = f"Successfully wrote {len(data)} bytes to {path}"
     if not changes:
         text += " (the file had this content already)"
+    said = [change.summary() for change in changes.changes if change.kind != "create"]
     return ToolResult.from_text(
-        f"{text}\n{changes.note}" if changes and changes.note else text,
+        "\n".join([text, *said, *filter(None, [changes.note if changes else ""])]),
         data={
             "path": path,
             "bytes": len(data),

@@ -26,7 +26,12 @@ _MEANT: Final = {
 
 
 def decode_page(data: bytes, content_type: str = "") -> str:
-    """The text of a page or another text from the web; what cannot be decoded becomes U+FFFD.
+    """The text of a page or another text from the web; see `decode_told`."""
+    return decode_told(data, content_type)[0]
+
+
+def decode_told(data: bytes, content_type: str = "") -> tuple[str, str]:
+    """The text of a page, and the name of its encoding where that is a guess; what cannot be decoded becomes U+FFFD.
 
     Args:
         data: the body.
@@ -34,7 +39,7 @@ def decode_page(data: bytes, content_type: str = "") -> str:
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
-            return data[len(mark) :].decode(name, "replace")
+            return data[len(mark) :].decode(name, "replace"), ""
     in_header = _HEADER.search(content_type)
     in_page = _IN_PAGE.search(data[:4096])
     for label in (
@@ -42,11 +47,12 @@ def decode_page(data: bytes, content_type: str = "") -> str:
         (in_page[1] or in_page[2]).decode("ascii") if in_page else "",
     ):
         if name := _codec(label):
-            return data.decode(name, "replace")
+            return data.decode(name, "replace"), ""
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8"), ""
     except UnicodeDecodeError:
-        return _detected(data)
+        guessed = _detected(data)
+        return data.decode(guessed, "replace"), guessed
 
 
 def _codec(label: str) -> str:
@@ -65,4 +71,4 @@ def _detected(data: bytes) -> str:
     from charset_normalizer import from_bytes
 
     best = from_bytes(data[:200_000]).best()
-    return data.decode(_codec(best.encoding) if best else "cp1252", "replace")
+    return _codec(best.encoding) if best else "cp1252"

@@ -17,7 +17,8 @@ from pegboard.core.limits import Clock, SystemClock
 from pegboard.net.client import HttpClient, HttpReply
 from pegboard.ports.documents import OFFICE, DocumentKind, Documents
 from pegboard.ports.web import Page, TextForm
-from pegboard.web.charset import decode_page
+from pegboard.textedit.encoding import guess_note
+from pegboard.web.charset import decode_page, decode_told
 from pegboard.web.extract import extract
 from pegboard.web.feed import feed_text
 
@@ -162,7 +163,10 @@ class WebReader:
                 f"{reply.url} is {mime or 'of an unknown type'} ({len(reply.body)} bytes), which has no text",
                 hint="Download it with exec if you need the file.",
             )
-        text = decode_page(reply.body, reply.headers.get("content-type", ""))
+        text, guessed = decode_told(reply.body, reply.headers.get("content-type", ""))
+        if guessed:
+            told = guess_note(guessed, "download the page and read it with encoding=")
+            page = replace(page, note=" ".join(filter(None, (page.note, f"{told}."))))
         if mime in _HTML:
             return await self._html(page, text, form)
         if _JSON.match(mime) and mime not in _FEED:
@@ -182,9 +186,10 @@ class WebReader:
                     hint="Open it with the browser tool.",
                 )
             text = "\n\n".join(filter(None, (text, data)))
-            note = (
+            needs = (
                 "The page needs JavaScript; this is what it holds without. The browser tool shows it whole."
             )
+            note = " ".join(filter(None, (note, needs)))
         if form == "text":
             text = plain_text(text)
         return replace(page, title=extracted.title, text=text, extractor=extracted.method, note=note)

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from pegboard import Executor, builtin
+from pegboard.app.shell import JournalSnapshots
+from pegboard.files.journal import Journal
+from pegboard.files.undo import Last
+from pegboard.files.workspace import Workspace
 from tests.shell.kit import run, shell_in
 
 TAKE_AWAY = "import shutil, sys\nshutil.rmtree(sys.argv[1], ignore_errors=True)\n"
@@ -80,11 +84,76 @@ async def test_git_goes_on_working(tmp_path: Path, kept_bytes: int) -> None:
     git(root, "fsck", "--strict")
 
 
-async def test_the_packs_of_a_linked_worktree_are_out_of_reach(tmp_path: Path) -> None:
-    main = repository(tmp_path / "main", packed=True)
+def linked(tmp_path: Path, *, packed: bool) -> tuple[Path, Path]:
+    """A repository, and a linked worktree of it."""
+    main = repository(tmp_path / "main", packed=packed)
     git(main, "worktree", "add", "-q", str(tmp_path / "ws"), "-b", "side")
-    (tmp_path / "ws" / "s.py").write_text(TAKE_AWAY)
-    shell = await shell_in(tmp_path)
+    return main, tmp_path / "ws"
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("what", [".", "objects", "refs", "worktrees/ws/index"])
+async def test_undo_brings_back_what_a_script_took_from_the_repository_of_a_linked_worktree(
+    tmp_path: Path, packed: bool, what: str
+) -> None:
+    main, root = linked(tmp_path, packed=packed)
+    (root / "s.py").write_text(
+        "import os, shutil, sys\np = open('.git').read().split()[1].partition('/worktrees')[0] + '/' + sys.argv[1]\n"
+        "shutil.rmtree(p, ignore_errors=True) if os.path.isdir(p) else os.remove(p)\n"
+    )
+    before = git(main, "log", "--all"), git(main, "status", "--porcelain"), git(root, "status", "--porcelain")
+    async with Executor(builtin("exec"), workspace=root, mode="workspace") as executor:
+        result = await executor.call("exec", {"command": f"python3 s.py {what}"})
+        lost = subprocess.run(["git", "status"], cwd=root, capture_output=True, check=False).returncode
+    async with Executor(builtin("exec", "read_file"), workspace=root, mode="workspace") as later:
+        report = await later.undo(result.call_id)
+
+    assert lost or what.endswith("index")
+    assert report.applied
+    now = git(main, "log", "--all"), git(main, "status", "--porcelain"), git(root, "status", "--porcelain")
+    assert now == before
+    git(main, "fsck", "--strict")
+
+
+async def test_undo_of_a_commit_in_a_linked_worktree_takes_the_branch_back(tmp_path: Path) -> None:
+    main, root = linked(tmp_path, packed=True)
+    before = git(main, "rev-parse", "side"), git(root, "status", "--porcelain")
+    async with Executor(builtin("exec", "read_file"), workspace=root, mode="workspace") as executor:
+        result = await executor.call("exec", {"command": "echo b >> f && git commit -qam two && git gc -q"})
+        made = git(main, "log", "--format=%s", "side").split()
+        await executor.undo(result.call_id)
+
+    assert made == ["two", "one"], str(result)
+    assert (git(main, "rev-parse", "side"), git(root, "status", "--porcelain")) == before
+    assert (root / "f").read_text() == "a\n"
+    git(main, "fsck", "--strict")
+
+
+async def test_undo_leaves_what_other_checkouts_did_while_the_command_ran(tmp_path: Path) -> None:
+    main, root = linked(tmp_path, packed=True)
+    journal = Journal(tmp_path / "journal")
+    snapshot = await JournalSnapshots(root, journal).take()
+    (main / "f").write_text("by hand\n")
+    git(main, "commit", "-qam", "by hand")
+    (root / "f").write_text("by the command\n")
+    git(root, "commit", "-qam", "by the command")
+    found = await snapshot.changes()
+    files = Workspace(root, journal=journal, restored_dirs=[main / ".git"])
+
+    await files.undo(Last())
+
+    assert found.not_captured == ()
+    assert git(main, "log", "--format=%s", "main").split("\n")[0] == "by hand"
+    assert git(main, "status", "--porcelain") == ""
+    assert git(main, "log", "--format=%s", "side").split() == ["one"]
+    assert git(root, "status", "--porcelain") == ""
+    assert (root / "f").read_text() == "a\n"
+
+
+async def test_large_packs_of_a_linked_worktree_are_out_of_reach(tmp_path: Path) -> None:
+    main, root = linked(tmp_path, packed=True)
+    (root / "s.py").write_text(TAKE_AWAY)
+    shell = await shell_in(tmp_path, confine={"kept_bytes": 0})
 
     worked = await run(shell, "echo b >> f; git commit -qam two")
     await run(shell, f"python3 s.py {main}/.git/objects/pack")

@@ -29,6 +29,7 @@ from pegboard.compat.nanobot.context import ContextAware, current_origin, set_co
 from pegboard.compat.nanobot.mcp import MCPToolWrapper
 from pegboard.compat.nanobot.registry import ToolCallRequest, ToolRegistry, tool_registry
 from pegboard.compat.nanobot.safety import AgentHook, SafetyHook
+from pegboard.compat.nanobot.subagents import SpawnTool, SubagentManager
 from pegboard.compat.nanobot.tools import BaseTool, Tool
 from pegboard.core.errors import ToolExecutionDenied, ToolNotFoundError
 from pegboard.core.result import HINT as _HINT
@@ -52,6 +53,8 @@ __all__ = [
     "SafetyHook",
     "SandboxedExecTool",
     "ScheduleTaskTool",
+    "SpawnTool",
+    "SubagentManager",
     "Tool",
     "ToolCallRequest",
     "ToolExecutionDenied",

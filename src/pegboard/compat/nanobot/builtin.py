@@ -22,11 +22,13 @@ from pegboard.core.toolkit import import_object
 from pegboard.ports.schedules import Schedules
 
 
-class _Nanobot(BuiltinTool):
+class Nanobot(BuiltinTool):
+    """A tool of ours as the two Nanobots show it."""
+
     profile = "nanobot"
 
 
-class _FileTool(_Nanobot):
+class _FileTool(Nanobot):
     """Works in `allowed_dir`, where one is set, else in `workspace`."""
 
     def __init__(
@@ -65,13 +67,13 @@ class GlobTool(_FileTool):
     tool = "glob"
 
 
-class AskUserTool(_Nanobot):
+class AskUserTool(Nanobot):
     """`ask_user`."""
 
     tool = "ask_user"
 
 
-class ExecTool(_Nanobot):
+class ExecTool(Nanobot):
     """`exec`; what `deny_patterns` name and `allow_patterns` leave out is refused in every registry.
 
     Args:
@@ -108,7 +110,7 @@ class SandboxedExecTool(ExecTool):
         super().__init__(timeout, working_dir, restrict_to_workspace=True, **options)
 
 
-class WebSearchTool(_Nanobot):
+class WebSearchTool(Nanobot):
     """`web_search` with Brave.
 
     Args:
@@ -122,7 +124,7 @@ class WebSearchTool(_Nanobot):
         super().__init__(made=searching("brave", api_key), defaults={"count": max_results}, **options)
 
 
-class WebFetchTool(_Nanobot):
+class WebFetchTool(Nanobot):
     """`web_fetch`.
 
     Args:
@@ -135,7 +137,7 @@ class WebFetchTool(_Nanobot):
         super().__init__(defaults={"max_chars": max_chars}, **options)
 
 
-class CronTool(ContextAware, _Nanobot):
+class CronTool(ContextAware, Nanobot):
     """`cron` of 000; `set_context` says where the answers of jobs go that this task adds.
 
     Args:
@@ -148,7 +150,7 @@ class CronTool(ContextAware, _Nanobot):
         super().__init__(made=None if cron_service is None else _keeping(cron_service), **options)
 
 
-class MessageTool(ContextAware, _Nanobot):
+class MessageTool(ContextAware, Nanobot):
     """`message`; without a channel it goes to the chat that `set_context` named.
 
     Args:
@@ -188,7 +190,7 @@ def _keeping(schedules: Any) -> Tool:
     return bound(ours, schedules=schedules).copy(plan=plan)
 
 
-class ScheduleTaskTool(_Nanobot):
+class ScheduleTaskTool(Nanobot):
     """`schedule_task`, 001's CronTool.
 
     Args:

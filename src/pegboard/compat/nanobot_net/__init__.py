@@ -11,7 +11,14 @@ from pegboard.compat.nanobot_net.agents import (
     current_run_context,
     middleware,
 )
-from pegboard.compat.nanobot_net.builtin import CronTools, FileTools, MessageTools, ShellTools, WebTools
+from pegboard.compat.nanobot_net.builtin import (
+    CronTools,
+    FileTools,
+    MessageTools,
+    ShellTools,
+    SpawnTools,
+    WebTools,
+)
 from pegboard.compat.nanobot_net.functions import (
     AIFunctionFactory,
     AIFunctionFactoryOptions,
@@ -50,6 +57,7 @@ __all__ = [
     "ServiceCollection",
     "ServiceProvider",
     "ShellTools",
+    "SpawnTools",
     "WebTools",
     "WorkspaceManager",
     "add_nanobot_tools",

@@ -90,3 +90,12 @@ class CronTools:
     def create_cron_tool() -> Tool:
         """`cron`; `remove` takes the job's name."""
         return shown(builtin_tool("cron"), _PROFILE)
+
+
+class SpawnTools:
+    """Tools that start subagents."""
+
+    @staticmethod
+    def create_spawn_tool() -> Tool:
+        """`spawn`."""
+        return shown(builtin_tool("spawn"), _PROFILE)

@@ -83,6 +83,13 @@ MOLTBOT: Final = (
         required("text", text("Text to say")),
     ),
     row(
+        "sessions_spawn",
+        "Spawn a sub-agent session.",
+        required("prompt", text("The task for the sub-agent")),
+        optional("thinking", text("How much it thinks", enum=["low", "medium", "high"])),
+        optional("agentId", text("Which agent"), "agent"),
+    ),
+    row(
         "cron",
         "Manage scheduled tasks.",
         required("action", text("What to do", enum=["add", "list", "remove"])),

@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Plan
+from pegboard.core.hosts import host_matches
 from pegboard.core.policy.grants import below
 from pegboard.core.policy.policy import Decision, EffectDecision
-from pegboard.core.policy.rules import Situation, glob, host_matches, path_matches, path_regex
+from pegboard.core.policy.rules import Situation, glob, path_matches, path_regex
 
 PRIVATE: Final = "private"
 UNTRUSTED: Final = "untrusted"
@@ -35,6 +36,11 @@ _HARMLESS: Final = re.compile(r"(?:.*[./])?(?:example|sample|template|dist|pub)$
 _OUTWARD: Final = frozenset({"connect", "send", "spawn", "schedule", "spend", "control", "call"})
 PIPED: Final = "\n\n<stdin>\n"
 """Stands in a task before what was piped into the command."""
+HOOKED: Final = "\n\n<hook>\n"
+"""Stands in a message before what a hook adds to it."""
+
+ATTACHED: Final = "\n\n<attached>\n"
+"""Stands in a message before the files and command output that were put beside what a person typed."""
 
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?)]}*_"
@@ -172,9 +178,10 @@ class TaintTracker:
     def add_user_text(self, session: str, text: str) -> None:
         """What the user typed: the destinations in it are the user's own choice for what goes out.
 
-        What was piped in beside it comes from elsewhere and endorses nothing.
+        What was piped in or attached beside it, and what a hook says, comes from elsewhere and endorses nothing.
         """
-        text = text.partition(PIPED)[0]
+        for mark in (PIPED, ATTACHED, HOOKED):
+            text = text.partition(mark)[0]
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
@@ -228,7 +235,7 @@ class TaintTracker:
                 ours = effect.kind == "call" and effect.target.startswith("python/")
                 if not ours and not self._matches(self.rules.trusted, effect):
                     out.setdefault(UNTRUSTED, str(effect))
-                if self._matches(self.rules.private, effect):
+                if self._matches(self.rules.private, effect, any_port=True):
                     out.setdefault(PRIVATE, str(effect))
         return out
 
@@ -266,11 +273,11 @@ class TaintTracker:
             out.setdefault(label, f"read {path} ({source})")
 
     @staticmethod
-    def _matches(patterns: tuple[str, ...], effect: Effect) -> bool:
+    def _matches(patterns: tuple[str, ...], effect: Effect, *, any_port: bool = False) -> bool:
         for pattern in patterns:
             kind, colon, target = pattern.partition(":")
             if colon and kind == effect.kind:
-                if kind == "connect" and host_matches(target, effect.target):
+                if kind == "connect" and host_matches(target, effect.target, any_port=any_port):
                     return True
                 if kind != "connect" and glob(target)(effect.target):
                     return True

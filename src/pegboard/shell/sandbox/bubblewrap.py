@@ -155,9 +155,7 @@ class Bubblewrap:
             linked = git.linked_repositories(self.confinement.workspace)
             trees = git.worktrees_of(self._git())
             arguments += git.submodule_binds(self._git(), submodules)
-            # Of a repository outside the workspace no snapshot keeps anything.
-            kept = self.confinement.kept_bytes if fixed.repository is None else 0
-            for pack in git.packs(self._git(), kept):
+            for pack in git.packs(self._git(), self.confinement.kept_bytes):
                 arguments += ["--ro-bind", str(pack), str(pack)]
             fixed.mask(arguments)
             filter_ = seccomp.program(platform.machine(), unix_sockets=job.bridge is None)

@@ -272,10 +272,31 @@ class Repository:
         out = ["--bind", str(self.common), str(self.common)]
         if self.common not in self.git_dir.parents:
             out += ["--bind", str(self.git_dir), str(self.git_dir)]
-        for leaf in (self.common / "hooks", self.git_dir / "commondir", self.git_dir / "config.worktree"):
+        kept = (self.git_dir / name for name in ("gitdir", "commondir", "config.worktree"))
+        for leaf in (self.common / "hooks", *kept):
             if leaf.exists():
                 out += ["--ro-bind", str(leaf), str(leaf)]
         return [*out, "--ro-bind", str(self.git_file), str(self.git_file)]
+
+    def others(self) -> Callable[[str], bool]:
+        """Tells absolute paths that belong to other checkouts of the repository, as these are now.
+
+        That is what git keeps for each checkout alone (gitrepository-layout(5)), and the branches that the others
+        have checked out.
+        """
+        common, own = f"{self.common}/", f"{self.git_dir}/"
+        shared = tuple(f"{common}{name}" for name in ("objects/", "refs/", "logs/refs/", "packed-refs"))
+        heads = [self.common / "HEAD", *(folder / "HEAD" for folder in worktree_folders(self.common))]
+        lines = [_line(head) for head in heads if head.parent != self.git_dir]
+        branches = [line.removeprefix("ref:").strip() for line in lines if line.startswith("ref:")]
+        taken = {f"{common}{prefix}{branch}" for branch in branches for prefix in ("", "logs/")}
+
+        def belongs(path: str) -> bool:
+            if not path.startswith(common) or path.startswith(own):
+                return False
+            return path in taken or not path.startswith(shared)
+
+        return belongs
 
 
 def repository_of(workspace: Path) -> Repository | None:
@@ -295,11 +316,7 @@ def repository_of(workspace: Path) -> Repository | None:
     if not back or Path(git_dir, back).resolve() != git_file.resolve():
         return None
     common = (git_dir / (_line(git_dir / "commondir") or ".")).resolve()
-    if (
-        git_dir.parent.name != "worktrees"
-        or git_dir.parent.parent != common
-        or not (common / "objects").is_dir()
-    ):
+    if git_dir.parent.name != "worktrees" or git_dir.parent.parent != common or not common.is_dir():
         return None
     return Repository(git_file=git_file, git_dir=git_dir, common=common)
 
@@ -325,6 +342,8 @@ async def clean_made(workspace: Path, changes: Sequence[Change], quarantine: Pat
         changes: what the command changed.
         quarantine: where hooks, pointers and the old configs go.
     """
+    # What a linked worktree shares lies outside, and is looked after elsewhere too.
+    changes = [c for c in changes if not c.path.startswith("/")]
     there = {workspace / c.path: c.before or b"" for c in changes if c.kind != "delete"}
     made = {workspace / c.path for c in changes if c.kind == "create"}
     # A repository that was moved keeps what it had: only what was cleaned already can come from such a place.
