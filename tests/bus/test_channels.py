@@ -51,8 +51,8 @@ class AtNoon:
         return 0.0
 
 
-def answer(status: int = 200, body: bytes = b"", **headers: str) -> HttpReply:
-    return HttpReply(url=URL, status=status, headers=headers, body=body)
+def answer(status: int = 200, body: bytes = b"", retry_after: str = "") -> HttpReply:
+    return HttpReply(url=URL, status=status, headers={"retry-after": retry_after}, body=body)
 
 
 def test_every_kind_of_the_table_exists() -> None:
@@ -116,7 +116,7 @@ async def test_a_webhook_is_signed_as_standard_webhooks_has_it() -> None:
     ("status", "again"), [(400, False), (404, False), (409, True), (429, True), (500, True), (503, True)]
 )
 async def test_a_webhook_that_refuses_is_tried_again_where_that_may_help(status: int, again: bool) -> None:
-    channel = WebhookChannel("c", client=Client(answer(status, **{"retry-after": "30"})), url=URL)
+    channel = WebhookChannel("c", client=Client(answer(status, retry_after="30")), url=URL)
 
     with pytest.raises(NotDelivered, match=f"example.com answered with status {status}") as caught:
         await channel.send(message(), "m1")

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -340,7 +340,7 @@ class Hook:
         self.reached, self.go_on = Event(), Event()
 
     @contextmanager
-    def listening(self) -> Iterator[str]:
+    def listening(self) -> Generator[str]:
         hook = self
 
         class Handler(BaseHTTPRequestHandler):
