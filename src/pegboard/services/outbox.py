@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pegboard.bus.split import split
 from pegboard.core.context import current_context
-from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, ToolError
+from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, TooLarge, ToolError
 from pegboard.core.events import RunFinished
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.channel import Channel, NotDelivered
@@ -149,22 +149,24 @@ class StoredMessages:
         return await (await self._outbox()).list(status=status, limit=limit)
 
     async def get(self, id: str) -> OutboxItem:
-        """A message by its id.
+        """A message by its id, or by the beginning of one that no other has.
 
         Raises:
             NotFound: there is none.
+            NotUnique: several begin so.
         """
-        return (await (await self._outbox()).get(id)).item
+        return (await self._find(id)).item
 
     async def retry(self, id: str) -> OutboxItem:
         """Try a message again now, with its attempts counted anew.
 
         Raises:
-            NotFound: there is none.
+            NotFound, NotUnique: see `get`.
             InvalidArguments: it was sent, or is being sent.
         """
         outbox = await self._outbox()
-        found = await outbox.get(id)
+        found = await self._find(id)
+        id = found.item.id
         if found.item.status not in ("waiting", "dead"):
             raise InvalidArguments(
                 f"the message {id} is {found.item.status}: only one that waits or is dead is retried"
@@ -178,9 +180,20 @@ class StoredMessages:
         """Forget a message, whatever its status; what it was.
 
         Raises:
-            NotFound: there is none.
+            NotFound, NotUnique: see `get`.
         """
-        return await (await self._outbox()).drop(id)
+        return await (await self._outbox()).drop((await self._find(id)).item.id)
+
+    async def _find(self, id: str) -> StoredItem:
+        outbox = await self._outbox()
+        with suppress(NotFound):
+            return await outbox.get(id)
+        begin = await outbox.beginning(id) if id else []
+        if len(begin) > 1:
+            raise NotUnique(
+                f"several messages have an id that begins with {id!r:.80}", hint="Give more of it."
+            )
+        return await outbox.get(begin[0] if begin else id)
 
     # -- delivering -----------------------------------------------------------------------------
 
