@@ -129,6 +129,10 @@ class Outbox:
             raise NotFound(f"no message has the id {id!r:.80}", hint="List the messages to see their ids.")
         return StoredItem(item=found, version=version)
 
+    async def beginning(self, prefix: str) -> Sequence[str]:
+        """At most two ids that begin so."""
+        return [*await self._table.scan(prefix=prefix, limit=2)]
+
     async def list(
         self, *, status: str = "", run: str = "", limit: int | None = None
     ) -> Sequence[OutboxItem]:
