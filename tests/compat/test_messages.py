@@ -55,12 +55,12 @@ async def test_a_turn_knows_whether_a_message_went_to_its_chat() -> None:
     tool.set_context("telegram", "42")
 
     await tool.execute(content="Hi", channel="telegram", chat_id="99")
-    elsewhere = tool._sent_in_turn
+    elsewhere = tool.origin.sent_in_turn
     await tool.execute(content="Hi")
-    here = tool._sent_in_turn
+    here = tool.origin.sent_in_turn
     tool.start_turn()
 
-    assert (elsewhere, here, tool._sent_in_turn) == (False, True, False)
+    assert (elsewhere, here, tool.origin.sent_in_turn) == (False, True, False)
     await tool.aclose()
 
 

@@ -188,7 +188,7 @@ class StoredMessages:
         outbox = await self._outbox()
         with suppress(NotFound):
             return await outbox.get(id)
-        begin = await outbox.beginning(id) if id else []
+        begin: Sequence[str] = await outbox.beginning(id) if id else ()
         if len(begin) > 1:
             raise NotUnique(
                 f"several messages have an id that begins with {id!r:.80}", hint="Give more of it."
