@@ -19,9 +19,9 @@ from tests.ledger import owes
 LOOKING = frozenset({"read", "connect"})
 """Effects that change nothing."""
 
-SEVERAL_IN_ONE = frozenset({"browser", "cron", "process", "subagents"})
-"""Tools that look and act by an `action` parameter, since the documents have them so (M-11, N-90); `subagents` follows
-`process`."""
+SEVERAL_IN_ONE = frozenset({"browser", "cron", "message", "process", "subagents"})
+"""Tools that do several things by an `action` parameter, since the documents have them so (M-11, N-90, K-57); `subagents`
+follows `process`."""
 
 APPEARANCE = frozenset({"size", "format", "thinking"})
 """Parameters with fixed values that say how a file looks or how long a model thinks, and not what is done."""

@@ -508,8 +508,9 @@ class Agent:
         wiring = self.executor.wiring
         meter = wiring.safeguards.meter
         context = replace(self.executor.context, model=model.name)
-        if message is not None:
-            context = replace(context, origin=_origin(message))
+        origin = _origin(message, None if run is None or history is None else history.run)
+        if origin:
+            context = replace(context, origin=origin)
         turn_context = replace(context, run=state.id, session=state.session)
 
         async def charge(message: AssistantMessage) -> None:
@@ -665,7 +666,7 @@ class Agent:
             if message.id not in read:
                 read.add(message.id)
                 deliver(message.content, message.by, message.labels, message.id)
-        if done := [m for m in waiting if not m.wants_answer]:
+        if done := [m for m in waiting if not m.wants_answer and m.reply is None]:
             await tee.flush()
             await inbox.drop(done)
 
@@ -742,12 +743,17 @@ def _sender(message: InboundMessage | None, run: RunStarted | None) -> dict[str,
     }
 
 
-def _origin(message: InboundMessage) -> dict[str, str]:
-    """Where a message came from, as a call's context tells it."""
-    found = {
-        "channel": message.channel, "chat_id": message.chat_id, "sender": message.sender_id,
-        "message_id": message.id, "account_id": "" if message.reply is None else message.reply.account_id,
-    }  # fmt: skip
+def _origin(message: InboundMessage | None, run: RunStarted | None) -> dict[str, str]:
+    """Where a run's message came from, or where its answer goes, as a call's context tells it; of a run that is resumed
+    as it told."""
+    if message is None:
+        return dict(run.detail.get("origin", {})) if run is not None else {}
+    to = message.reply if message.reply is not None and message.reply.channel != "session" else None
+    channel = message.channel or ("" if to is None else to.channel)
+    chat = message.chat_id if message.channel or to is None else to.chat_id
+    found = {"channel": channel, "chat_id": chat, "sender": message.sender_id, "message_id": message.id}
+    if to is not None:
+        found |= {"account_id": to.account_id, "thread_id": to.thread_id}
     return {k: v for k, v in found.items() if v}
 
 
