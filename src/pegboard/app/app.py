@@ -23,7 +23,7 @@ from pegboard.config.paths import Paths, check_implicit, current_folder
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Recorder
-from pegboard.core.policy.approval import AllowOnce
+from pegboard.core.policy.approval import AllowOnce, SuspendAll
 from pegboard.core.policy.policy import Mode, Policy
 from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
@@ -327,14 +327,19 @@ class App:
             model: as `--model` takes it; None = the first that is found.
         """
         from pegboard.services.schedules import ScheduleDuty
+        from pegboard.services.session_access import note_answer
         from pegboard.services.worker import Worker
 
         notify = interaction.notify
         return Worker(
             self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
             duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
-            on_answer=[self.schedules.note_answer],
+            on_answer=[self.schedules.note_answer, partial(note_answer, lambda: self.store)],
         )  # fmt: skip
+
+    async def _serve(self, session: str, model: str) -> None:
+        """Run another session on what waits for it, as a worker would; what it asks waits in the approvals."""
+        await self.worker(Interaction(approver=SuspendAll()), model=model or None).serve(session)
 
     # -- executors and agents -----------------------------------------------------------------
 
@@ -379,7 +384,7 @@ class App:
             check_implicit(self.workspace, self.paths)
         assembly = Assembly(
             wiring=wiring, toolkit=toolkit, paths=self.paths, config=self.config,
-            store=None if store is None else lambda: store,
+            store=None if store is None else lambda: store, serve=self._serve,
         )  # fmt: skip
         assemble(assembly, needs, redactor=self.redactor)
         timeout = self.config.exec_timeout_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from pegboard.ports.people import People, Question
 from pegboard.ports.processes import Processes
 from pegboard.ports.schedules import Schedules
 from pegboard.ports.session_model import SessionModel
+from pegboard.ports.sessions import SessionAccess
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.subagents import Subagents
@@ -72,6 +73,8 @@ class Assembly:
         toolkit: the executor's tools.
         paths, config: where things lie, and the settings.
         store: opens the store; None = nothing outlives the process.
+        serve: runs another session on what waits for it, with a model of this name; None = other processes do.
+        redactor: takes secrets out of what is shown; `assemble` sets it.
     """
 
     wiring: Wiring
@@ -79,6 +82,8 @@ class Assembly:
     paths: Paths
     config: Config
     store: Callable[[], Store] | None = None
+    serve: Callable[[str, str], Awaitable[None]] | None = None
+    redactor: Redactor | None = None
 
     @property
     def workspace(self) -> Path:
@@ -114,7 +119,7 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
     """
     wiring, config, store = assembly.wiring, assembly.config, assembly.store
     spills = SpillFolder(assembly.paths.state / "spills")
-    redactor = redactor or Redactor(secrets_of(this_environment()))
+    redactor = assembly.redactor = redactor or Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=sanitise, spills=spills)
     wiring.safeguards = _guards(config, redactor, store, spills, wiring.grants)
     wiring.provided.setdefault(Spills, spills)
@@ -284,8 +289,14 @@ def _processes(assembly: Assembly) -> Any:
 
 def _schedules(assembly: Assembly) -> Any:
     """Over the store of the executor; where it has none, over the command line's: a job in memory never fires."""
-    from pegboard.app.backing import close_store, open_backing
     from pegboard.services.schedules import StoredSchedules
+
+    return StoredSchedules(_kept(assembly), settings=assembly.config.schedules, workspace=assembly.workspace)
+
+
+def _kept(assembly: Assembly) -> Callable[[], Awaitable[Store]]:
+    """Gives the store of the executor; where it has none, the command line's, opened at the first use."""
+    from pegboard.app.backing import close_store, open_backing
 
     opened: list[Store] = []
 
@@ -301,7 +312,27 @@ def _schedules(assembly: Assembly) -> Any:
             await close_store(opened.pop())
 
     assembly.wiring.closers.append(close)
-    return StoredSchedules(store, settings=assembly.config.schedules, workspace=assembly.workspace)
+    return store
+
+
+def _session_access(assembly: Assembly) -> Any:
+    """Over the store of the session that calls, where it is kept; else over the executor's."""
+    from pegboard.services.session_access import StoredSessionAccess
+
+    wiring, config, kept = assembly.wiring, assembly.config, _kept(assembly)
+    redactor = assembly.redactor or Redactor(secrets_of(this_environment()))
+
+    async def store(session: str) -> Store:
+        running = wiring.sessions.get(session)
+        return await kept() if running is None or running.backing is None else running.backing.store
+
+    access = StoredSessionAccess(
+        store, settings=config.sessions, specs=config.agents, confined=config.sandbox != "none",
+        redact=lambda text: redactor.redact(text)[0], serve=assembly.serve,
+    )  # fmt: skip
+    wiring.waits.append(access.wait_for_report)
+    wiring.closers.append(access.close)
+    return access
 
 
 def _session_model(assembly: Assembly) -> Any:
@@ -385,6 +416,7 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     People: _people,
     Processes: _processes,
     Schedules: _schedules,
+    SessionAccess: _session_access,
     SessionModel: _session_model,
     Shell: _shell,
     Speech: _speech,

@@ -31,6 +31,7 @@ from pegboard.config.reading import (
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.schedules import ScheduleSettings, read_schedules
 from pegboard.config.secrets import SecretSpec
+from pegboard.config.sessions import SessionSettings, read_sessions
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
 from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
@@ -67,6 +68,7 @@ class Config:
         web: how pages are read (`[web]`).
         media: who makes pictures and who speaks (`[media]`).
         schedules: the user's time zone, what is caught up, and heartbeats (`[schedules]`).
+        sessions: which sessions a session sees, and how often two answer each other (`[sessions]`).
         limits: what ends a run.
         agents: agents that a run can start by name (`[agents.NAME]`).
         subagents: how many of them (`[subagents]`).
@@ -99,6 +101,7 @@ class Config:
     web: WebSettings = field(default_factory=WebSettings)
     media: MediaSettings = field(default_factory=MediaSettings)
     schedules: ScheduleSettings = field(default_factory=ScheduleSettings)
+    sessions: SessionSettings = field(default_factory=SessionSettings)
     limits: Limits = field(default_factory=Limits)
     agents: tuple[AgentSpec, ...] = ()
     subagents: SubagentLimits = field(default_factory=SubagentLimits)
@@ -256,6 +259,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = config.agents + read_agents(value, path)
             case "subagents":
                 changes[key] = read_subagents(value, path, before=config.subagents)
+            case "sessions":
+                changes[key] = read_sessions(value, path, before=config.sessions)
             case "budgets":
                 changes[key] = config.budgets + read_budgets(typed(dict, value, path, key), path)
             case "secrets":

@@ -15,7 +15,7 @@ from pegboard.core.schema.problems import did_you_mean, fold
 KEYS: Final = (
     "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "network", "web", "media", "limits", "agents", "subagents", "path_prepend", "exec_timeout_s", "mcpservers",
-    "schedules", "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins",
+    "schedules", "sessions", "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins",
     "browser", "fallback_models", "allow_models", "model_servers", "model_keys",
 )  # fmt: skip
 """The keys of the first level."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
@@ -250,6 +250,9 @@ Event: TypeAlias = (
     | ContextCompacted
     | RunFinished
 )
+
+BRANCHED: Final = "branched_from"
+"""Key in a RunStarted's detail: the run that it is a copy of, in the session that was branched."""
 
 TRANSIENT: frozenset[str] = frozenset({"model.text", "model.thinking", "call.update"})
 """Types of events that are shown and not stored."""

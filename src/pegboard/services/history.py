@@ -16,15 +16,13 @@ from pegboard.store.chain import ROWS, Chain, Fault, Verification
 from pegboard.store.encoding import Redact
 from pegboard.store.leases import Leases, Owner
 from pegboard.store.log import Log, active_s, decode_events, history, iter_history
-from pegboard.store.runs import RUN_EVENTS, RunList, RunRow
+from pegboard.store.runs import ONE_CALLS, RUN_EVENTS, RunList, RunRow
 from pegboard.store.seal import PURGED
 from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from pegboard.runtime.session import Session
 
-ONE_CALLS: Final = frozenset({"cli", "mcp"})
-"""Agents of runs that are single calls: no model's turn follows, so none is resumed."""
 GONE: Final = "(purged)"
 """Stands in the list of runs where the task stood."""
 _PAGE: Final = 256
