@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pegboard.core.content import text_of
 from pegboard.core.events import CallFinished, ContextCompacted, Event, ModelReplied, RunStarted, UserSaid
 from pegboard.core.secrets.clip import clip
 from pegboard.ports.sessions import SessionEntry, SessionHistory
@@ -28,7 +27,7 @@ def entries(session: str, events: Iterable[Event]) -> list[SessionEntry]:
             case RunStarted():
                 run = event.run
             case UserSaid(message) if event.by != "runtime":
-                text = text_of(message.content)
+                text = message.text
                 out.append(SessionEntry(session=session, run=run, role="user", by=event.by, text=text))
             case ModelReplied(message) if message.text.strip():
                 out.append(SessionEntry(session=session, run=run, role="assistant", text=message.text))

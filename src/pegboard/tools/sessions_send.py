@@ -65,7 +65,7 @@ async def sessions_send(
         case "queued":
             text = f"Session {reply.session} reads it when it runs next."
         case "late":
-            text = f"Session {reply.session} has not answered within {timeout_s:g} s. Its answer comes as a message."
+            text = f"Session {reply.session} has not answered within {timeout_s:g} s; its answer comes later."
         case status:
             why = f" ({reply.error})" if reply.error else ""
             text = f"The run of session {reply.session} ended: {status}{why}. {reply.answer}".rstrip()
