@@ -6,7 +6,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from pegboard.core.errors import ConfigError, InvalidArguments
 from pegboard.core.events import Event
+from pegboard.core.session_key import check_session_key
 from pegboard.ports.store import Store
 from pegboard.store.chain import Chain
 from pegboard.store.encoding import Redact
@@ -60,9 +62,13 @@ async def open_session(
         wait_s: how long to wait for another process that works on it.
 
     Raises:
-        ConfigError: another process still works on it; the message names that process.
+        ConfigError: the key cannot be one, or another process still works on it; the message names that process.
         StoreError: the store cannot be read, or, at the end of the block, something could not be written.
     """
+    try:
+        check_session_key(key)
+    except InvalidArguments as error:
+        raise ConfigError(error.message) from None
     lease = await Leases(backing.store).acquire(key, wait_s)
     try:
         log = await Log.open(backing.store, key, chain=backing.chain, redact=backing.redact, run=run)
