@@ -1,7 +1,9 @@
 #!/bin/sh
 # Install the Debian packages that the tests and the sandbox use, where we may (root and apt); else say what is missing.
 set -u
-wanted="bubblewrap:bwrap ripgrep:rg git:git tmux:tmux openssl:openssl curl:curl util-linux:nsenter chromium:chromium espeak-ng:espeak-ng"
+wanted="bubblewrap:bwrap ripgrep:rg git:git tmux:tmux openssl:openssl curl:curl util-linux:nsenter chromium:chromium espeak-ng:espeak-ng postgresql-15:postgres"
+# Debian keeps the server's programs out of PATH.
+PATH="$PATH:/usr/lib/postgresql/15/bin"
 missing=""
 for pair in $wanted; do
   command -v "${pair#*:}" >/dev/null 2>&1 || missing="$missing ${pair%%:*}"

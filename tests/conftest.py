@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres import postgres_server as postgres_server
 from tests.replaying import replayed as replayed
 
 _skipped: list[str] = []

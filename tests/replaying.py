@@ -20,10 +20,10 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     kept: list[tuple[list[Event], Any]] = []
     alone = Agent._exclusive
 
-    async def watched(self: Agent, task: str, tee: Any, *rest: Any) -> Any:
+    async def watched(self: Agent, task: str, tee: Any, *rest: Any, **named: Any) -> Any:
         before = list(tee.before())
         try:
-            return await alone(self, task, tee, *rest)
+            return await alone(self, task, tee, *rest, **named)
         finally:
             kept.append(([*before, *tee.mine], self))
 

@@ -146,7 +146,7 @@ async def test_a_command_gets_a_place_holder_the_bound_host_the_value_and_the_st
     )
     home.config.mkdir()
     (home.config / "pegboard.toml").write_text(
-        f'[secrets.tok]\nfrom = "file:{tmp_path}/token"\nhosts = ["api.example"]\n'
+        f'[secrets.tok]\nfrom = "file:{tmp_path}/token"\nhosts = ["api.example:*"]\n'
     )
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -143,9 +143,12 @@ def test_another_owner_at_that_port_is_another_server(
     kept = home / ".local" / "state" / "pegboard" / "model-servers.json"
     stands = kept.read_text(encoding="utf-8")
     kept.write_text(stands.replace(f"owner={os.getuid()}", f"owner={os.getuid() + 1}"), encoding="utf-8")
+    changed = pegboard("run", "What is 2 + 2?")
+    pegboard("audit", "accept", "--reason", "a test", "--yes")
     done = pegboard("run", "What is 2 + 2?")
 
     assert f"owner={os.getuid()}" in stands
+    assert changed.status == 2 and "was changed by another program" in changed.err
     assert done.status == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -303,6 +304,109 @@ def test_a_head_that_is_missing_is_a_fault_and_a_cut_tail_is_not_covered_up_by_l
     assert "its head in" in missing and "is missing" in missing and "0 of 1 sessions verified" in missing
     assert "its head in" in still
     assert "the stream was rewritten" in pegboard("audit", "verify", status=1)
+
+
+def _cut(home: Path, last: int) -> None:
+    with history(home) as db:
+        db.execute("DELETE FROM entries WHERE seq>?", (last,))
+        db.execute("DELETE FROM payloads WHERE seq>?", (last,))
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [sql for sql, _ in TAMPERING] + ROWS,
+    ids=[f"{n} {found}" for n, (_, found) in enumerate(TAMPERING)] + [sql[:40] for sql in ROWS],
+)
+def test_faults_that_a_person_accepted_are_none_until_something_else_is_wrong(
+    recorded: Path, sql: str
+) -> None:
+    with history(recorded) as db:
+        db.executescript(sql)
+    db.close()
+    before = pegboard("audit", "verify", status=1)
+
+    accepted = pegboard("audit", "accept", "--reason", "the power failed", "--yes")
+    after = pegboard("audit", "verify")
+    pegboard("call", "write_file", "path=c.txt", "content=x")
+    later = pegboard("audit", "verify")
+    with history(recorded) as db:
+        db.execute("UPDATE kept SET version=version+1")
+        db.execute("DELETE FROM entries WHERE seq=(SELECT MAX(seq) FROM entries)")
+    db.close()
+    new = pegboard("audit", "verify", status=1)
+
+    assert before.rpartition("\n")[0].rpartition("\n")[0] in accepted
+    for out in (accepted, after, later):
+        assert "fault" in out and "(the power failed)" in out
+    assert "1 of 1 sessions verified" in after and "1 of 1 sessions verified" in later
+    assert "its tail was cut off" in new and "was changed, or written without the key" in new
+
+
+def test_a_damaged_record_that_was_accepted_is_known_by_its_content(recorded: Path) -> None:
+    with history(recorded) as db:
+        db.execute("UPDATE payloads SET body=replace(body,'a.txt','y.txt') WHERE seq=2")
+    db.close()
+    pegboard("audit", "accept", "--reason", "a test", "--yes")
+    rows = json.loads(pegboard("audit", "verify", "--json"))
+    with history(recorded) as db:
+        db.execute("UPDATE payloads SET body=replace(body,'y.txt','z.txt') WHERE seq=2")
+    db.close()
+
+    assert [(f["seq"], f["accepted"]) for f in rows["cli"]] == [(2, "a test")]
+    assert "record 2: its payload was changed" in pegboard("audit", "verify", status=1)
+
+
+def test_nothing_is_accepted_that_nobody_confirmed(recorded: Path) -> None:
+    clean = pegboard("audit", "accept", "--reason", "none", "--yes")
+    _cut(recorded, 3)
+    asked = pegboard("audit", "accept", "--reason", "restored", status=3)
+    pegboard("audit", "verify", status=1)
+    with history(recorded) as db:
+        row = '{"at": 1.0, "reason": "mine", "faults": []}'
+        db.execute("INSERT INTO kept VALUES ('accepted', '1', ?, 1, '')", (row.encode(),))
+    db.close()
+    forged = pegboard("audit", "verify", status=1)
+
+    assert "nothing to accept" in clean
+    assert "its tail was cut off" in asked and "pass --yes" in asked
+    assert "accepted: the row '1' was changed, or written without the key" in forged
+    assert "audit accept --reason TEXT" in pegboard("audit", "accept", status=2)
+    assert "audit accept --reason TEXT" in pegboard("audit", "verify", "--reason", "x", status=2)
+
+
+@owes("G-05")
+def test_a_list_of_what_is_trusted_that_another_program_changed_trusts_nothing(
+    project: Path, own_home: Path
+) -> None:
+    (project / "pegboard.toml").write_text('mode = "read-only"\n')
+    pegboard("trust", "pegboard.toml")
+    kept = own_home / ".local/state/pegboard/trust.json"
+    stands = kept.read_text()
+    assert "verified" in pegboard("audit", "verify")
+    (project / "pegboard.toml").write_text('mode = "full"\n')
+    digest = hashlib.sha256((project / "pegboard.toml").read_bytes()).hexdigest()
+    forged = json.loads(stands)
+    forged["entries"] = dict.fromkeys(forged["entries"], digest)
+
+    kept.write_text(json.dumps(forged))
+    changed = pegboard("call", "write_file", "path=b.txt", "content=x")
+    found = pegboard("audit", "verify", status=1)
+    kept.write_text(json.dumps(forged["entries"]))
+    unsealed = pegboard("audit", "verify", status=1)
+    kept.write_text(stands)
+    pegboard("trust", "pegboard.toml")
+    kept.write_text(stands)
+    older = pegboard("audit", "verify", status=1)
+    kept.unlink()
+    gone = pegboard("audit", "verify", status=1)
+
+    assert "was changed by another program" in changed
+    assert "mode is ignored" in changed or "ignored" in changed
+    assert "trust.json: the list of trusted files was changed without the key" in found
+    assert "changed without the key" in unsealed
+    assert "an older list of trusted files was put back" in older
+    assert "the list of trusted files is missing" in gone
 
 
 @owes("G-05")

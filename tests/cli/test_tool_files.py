@@ -161,13 +161,10 @@ def test_a_plugin_that_is_allowed_and_not_installed_is_an_error_with_its_name(
     [
         ("[http_tool]\nfiles = []", ["unknown key 'http_tool'", "'http_tools'"]),
         ("[http_tools]\nfile = 'x.toml'", ["http_tools.file", "'files'"]),
-        ("[http_tools]\nfiles = ['wether.toml']", ["http_tools.files", "does not exist", "'weather.toml'"]),
         ("[http_tools]\nfiles = ['weather.toml']", ["weather.toml", "unknown key 'urll'", "'url'"]),
         ("[openapi.pets]\nfil = 'x'", ["openapi.pets.fil", "'file'"]),
         ("[openapi.pets]\nbase_url = 'x'", ["openapi.pets.file"]),
         ("[openapi]\npets = 'x.json'", ["openapi.pets must be a table"]),
-        ("[openapi.pets]\nfile = 'broken.json'\nbase_url='http://h'", ["openapi.pets", "broken.json"]),
-        ("[skills]\nfolders = ['none']", ["skills.folders", "does not exist"]),
         ("[plugins]\nallow = [3]", ["plugins.allow", "list of texts"]),
         ("[compat.nanbot]\n", ["compat.nanbot", "'nanobot'"]),
         ("[compat.nanobot]\ndeny_pattern = []", ["compat.nanobot.deny_pattern", "'deny_patterns'"]),
@@ -187,6 +184,34 @@ def test_a_wrong_setting_names_file_key_and_what_was_meant(
     assert done.status == 2
     for part in ("pegboard.toml" if "weather.toml']" not in text and "broken" not in text else "", *wanted):
         assert part in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("[http_tools]\nfiles = ['wether.toml']", ["http_tools.files", "does not exist", "'weather.toml'"]),
+        ("[openapi.pets]\nfile = 'none.json'\nbase_url='http://h'", ["openapi.pets.file", "none.json"]),
+        ("[openapi.pets]\nfile = 'broken.json'\nbase_url='http://h'", ["openapi.pets", "broken.json"]),
+        ("[openapi.pets]\nfile = '.'\nbase_url='http://h'", ["openapi.pets.file", "is not a file"]),
+        ("[skills]\nfolders = ['none']", ["skills.folders", "does not exist"]),
+        ("[skills]\nfolders = ['skills']", ["skills/bad", "needs name and description"]),
+    ],
+)
+def test_a_named_file_that_cannot_be_used_costs_its_entry_and_is_named(
+    pegboard: Run, mine: Path, text: str, wanted: list[str]
+) -> None:
+    settings = settle(mine, text, weather_toml='name="x"\ndescription="x"\nurl="http://h"', broken_json="{]")
+    skill(settings.parent / "skills")
+    (settings.parent / "skills/bad").mkdir()
+    (settings.parent / "skills/bad/SKILL.md").write_text("no front matter")
+
+    done = pegboard("call", "read_file", "path=a.txt")
+    listed = pegboard("tools")
+
+    assert done.status == 0 and "hello" in done.out
+    assert listed.status == 0 and ("read_skill" in listed.out) is ("['skills']" in text)
+    said = done.err + listed.err
+    assert all(part in said for part in wanted), said
 
 
 @owes("N-46", "N-47", "N-59", "M-61", "M-65", "X-22", "X-56")

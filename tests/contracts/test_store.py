@@ -12,7 +12,10 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
+from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,14 +24,32 @@ from pegboard.store import STORES, open_store
 from pegboard.store.chain import GENESIS, NewRecord, chain_records, verify
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
+from tests.postgres import PASSWORD, PostgresServer
 
 KEY = b"k" * 32
 
 
+def place(request: pytest.FixtureRequest) -> str:
+    """A new store of the kind that the fixture's parameter names."""
+    match request.param:
+        case "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            return server.url()
+        case "sqlite":
+            folder: Path = request.getfixturevalue("tmp_path")
+            return f"sqlite:{folder / 'h' / 'history'}"
+        case kind:
+            return kind
+
+
+@pytest.fixture(params=[kind for kind in STORES if kind != "memory"])
+def durable(request: pytest.FixtureRequest) -> str:
+    return place(request)
+
+
 @pytest.fixture(params=STORES)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    place = "" if request.param == "memory" else f":{tmp_path / 'h' / 'history'}"
-    opened = await open_store(request.param + place)
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+    opened = await open_store(place(request))
     yield opened
     await opened.close()
 
@@ -95,6 +116,21 @@ async def test_rows_are_written_with_the_records_or_not_at_all(store: Store) -> 
 
     assert [r.seq for r in await store.read("s")] == [1]
     assert await store.scan("t") == [Row("a", b"1", 1), Row("b", b"2", 1)]
+
+
+async def test_a_write_that_fails_half_way_leaves_nothing_and_spoils_no_neighbour(durable: str) -> None:
+    store = await open_store(durable)
+    await store.append("s", [record(1)])
+
+    done = await asyncio.gather(
+        store.append("s", [record(2), record(3, run="\ud800")]),
+        store.put(Put("t", "k", b"1")),
+        return_exceptions=True,
+    )
+
+    assert [type(one) for one in done] == [StoreError, tuple]
+    assert [r.seq for r in await store.read("s")] == [1]
+    await store.close()
 
 
 async def test_of_many_at_once_a_conflict_spoils_no_neighbour(store: Store) -> None:
@@ -190,6 +226,17 @@ async def test_a_range_of_rows_is_deleted(store: Store) -> None:
     assert [r.key for r in await store.scan("u")] == ["b"]
 
 
+async def test_a_key_may_be_long_and_is_found_by_all_of_it(store: Store) -> None:
+    # Not to be compressed: an index of PostgreSQL takes 2,704 bytes.
+    long = "".join(sha256(b"%d" % n).hexdigest() for n in range(300))
+    keys = [f"{long}{end}" for end in "cab"]
+    await store.put(*(Put("t", key, key[-1:].encode()) for key in keys), Put("t", "a", b""))
+
+    assert await store.get("t", keys[1]) == Row(keys[1], b"a", 1)
+    assert [r.key for r in await store.scan("t", start=long)] == [*sorted(keys), "a"]
+    assert [r.value for r in await store.scan("t", start=keys[1], end=keys[0], reverse=True)] == [b"b", b"a"]
+
+
 # -- waiters ----------------------------------------------------------------------------------
 
 
@@ -207,7 +254,7 @@ async def test_each_loop_gets_its_own_answers(store: Store) -> None:
     async def write(number: int) -> None:
         await asyncio.gather(*(store.put(Put("t", f"{number}/{n}", b"")) for n in range(20)))
 
-    threads = [threading.Thread(target=lambda n=n: asyncio.run(write(n))) for n in range(4)]
+    threads = [threading.Thread(target=asyncio.run, args=(write(n),)) for n in range(4)]
     for thread in threads:
         thread.start()
     await asyncio.to_thread(lambda: [thread.join() for thread in threads])
@@ -238,21 +285,19 @@ async def test_stores_are_opened_by_name(tmp_path: Path) -> None:
     memory = await open_store("memory")
     assert await memory.scan("t") == []
     for wrong in ("mongodb://x/y", "sqlite:"):
-        with pytest.raises(StoreError, match=r"known: memory, sqlite|write sqlite:PATH"):
+        with pytest.raises(StoreError, match=r"known: memory, sqlite, postgresql|write sqlite:PATH"):
             await open_store(wrong)
 
 
-# -- one file, several processes --------------------------------------------------------------
+# -- one store, several processes --------------------------------------------------------------
 
 WRITER = """
 import asyncio, sys
-from pathlib import Path
-from pegboard.ports.store import Conflict, Put
+from pegboard.store import Conflict, Put, open_store
 from pegboard.store.chain import GENESIS, NewRecord, chain_records
-from pegboard.store.sqlite import SqliteStore
 
-async def main(path, run, count):
-    store = await SqliteStore.open(Path(path))
+async def main(where, run, count):
+    store = await open_store(where)
     for n in range(int(count)):
         draft = NewRecord(run=run, type="notice", at=float(n), body=b"x")
         while True:
@@ -270,10 +315,10 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def writer(path: Path, run: str, count: int) -> subprocess.Popen[str]:
+def writer(where: str, run: str, count: int) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), run, str(count)],
+        [sys.executable, "-c", WRITER, where, run, str(count)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -283,14 +328,13 @@ def writer(path: Path, run: str, count: int) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 @owes("G-05")
-async def test_two_processes_append_to_one_file_and_the_chain_holds(tmp_path: Path) -> None:
-    path = tmp_path / "h.sqlite"
-    both = [writer(path, run, 40) for run in ("a", "b")]
+async def test_two_processes_append_to_one_stream_and_the_chain_holds(durable: str) -> None:
+    both = [writer(durable, run, 40) for run in ("a", "b")]
     for one in both:
         await asyncio.to_thread(one.communicate, timeout=60)
         assert one.returncode == 0
 
-    store = await SqliteStore.open(path)
+    store = await open_store(durable)
     records = await store.read("s")
     assert len(records) == 80
     assert {r.run for r in records} == {"a", "b"}
@@ -301,22 +345,187 @@ async def test_two_processes_append_to_one_file_and_the_chain_holds(tmp_path: Pa
 
 @pytest.mark.slow
 @owes("G-05", "G-10")
-async def test_a_killed_writer_loses_nothing_that_it_had_written(tmp_path: Path) -> None:
-    path = tmp_path / "h.sqlite"
-    one = writer(path, "a", 1000)
+async def test_a_killed_writer_loses_nothing_that_it_had_written(durable: str) -> None:
+    one = writer(durable, "a", 1000)
     assert one.stdout is not None
     said = [one.stdout.readline() for _ in range(25)]
     one.send_signal(signal.SIGKILL)
     one.communicate(timeout=60)
 
-    store = await SqliteStore.open(path)
+    store = await open_store(durable)
+    await holds(store, at_least=len(said))
+    await store.close()
+
+
+async def holds(store: Store, *, at_least: int) -> None:
+    """Check what a writer left: all that it had said was written, each record with its row."""
     records = await store.read("s")
     row = await store.get("n", "a")
-    assert len(records) >= len(said)
+    assert len(records) >= at_least
     assert row is not None
     assert (int(row.value) + 1, row.version) == (len(records), len(records))
     assert verify(KEY, "s", records) == []
+
+
+# -- what goes wrong with a server ------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_killed_loses_nothing_and_the_writer_goes_on(
+    postgres_server: PostgresServer,
+) -> None:
+    where = postgres_server.url()
+    one = writer(where, "a", 150)
+    assert one.stdout is not None
+    said = [one.stdout.readline() for _ in range(40)]
+    postgres_server.end(signal.SIGKILL)
+    postgres_server.start()
+    store = await open_store(where)
+    await holds(store, at_least=len(said))
+    await asyncio.to_thread(one.communicate, timeout=60)
+
+    assert one.returncode == 0
+    await holds(store, at_least=150)
+    assert len(await store.read("s")) == 150
     await store.close()
+
+
+class Cut:
+    """A server between a client and PostgreSQL that ends the connection in the middle of the first COMMIT.
+
+    Args:
+        port: PostgreSQL's.
+        forward: whether the COMMIT reaches it; nobody hears that it did.
+
+    Attributes:
+        armed: whether the next COMMIT is cut; then False again.
+    """
+
+    def __init__(self, port: int, *, forward: bool) -> None:
+        self.armed = False
+        self._port = port
+        self._forward = forward
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_connection("127.0.0.1", self._port)
+        back = asyncio.ensure_future(self._pass_on(answers, writer))
+        while data := await reader.read(65_536):
+            if b"COMMIT" in data and self.armed:
+                self.armed = False
+                back.cancel()
+                await asyncio.wait([back])
+                if self._forward:
+                    requests.write(data)
+                    # The answer to it: by then it is kept.
+                    await answers.read(65_536)
+                break
+            requests.write(data)
+        for one in (writer, requests):
+            one.close()
+            await one.wait_closed()
+
+    @staticmethod
+    async def _pass_on(answers: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await answers.read(65_536):
+            writer.write(data)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+@owes("G-10")
+async def test_a_connection_that_is_lost_in_the_middle_of_a_commit_writes_once(
+    postgres_server: PostgresServer, forward: bool
+) -> None:
+    cut = Cut(postgres_server.port, forward=forward)
+    server = await asyncio.start_server(cut.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    direct = postgres_server.url()
+    await (await open_store(direct)).close()
+    store = await open_store(direct.replace(f":{postgres_server.port}/", f":{port}/"))
+
+    cut.armed = True
+    await store.append("s", [record(1)], puts=[Put("t", "k", b"v", expected=0)])
+
+    assert not cut.armed
+    assert await store.read("s") == [record(1)]
+    assert await store.get("t", "k") == Row("k", b"v", 1)
+    await store.close()
+    server.close()
+
+
+async def test_a_transaction_whose_process_has_stopped_does_not_hold_up_others_for_ever(
+    postgres_server: PostgresServer,
+) -> None:
+    asyncpg: Any = import_module("asyncpg")
+    where = postgres_server.url(schema="stopped")
+    store = await open_store(where)
+    await store.append("s", [record(1)])
+    other = await asyncpg.connect(where.partition("?")[0])
+    await other.execute("BEGIN; SET LOCAL idle_in_transaction_session_timeout = 200")
+    await other.execute("UPDATE stopped.store SET changes = 0")
+
+    await asyncio.wait_for(store.append("s", [record(2)]), 20)
+
+    assert len(await store.read("s")) == 2
+    other.terminate()
+    await store.close()
+
+
+async def test_each_schema_is_a_store_of_its_own(postgres_server: PostgresServer) -> None:
+    first, second = [await open_store(postgres_server.url()) for _ in range(2)]
+    await first.append("s", [record(1)], puts=[Put("t", "k", b"v")])
+
+    assert await second.read("s") == []
+    assert await second.get("t", "k") is None
+    await first.close()
+    await second.close()
+
+
+async def test_what_is_wrong_with_a_server_is_said_without_the_password(
+    postgres_server: PostgresServer,
+) -> None:
+    wrong = postgres_server.url(password="guess-4711", schema="x")
+    missing = postgres_server.url().replace("/postgres?", "/nothing?")
+    nobody = postgres_server.url().replace(f":{postgres_server.port}/", ":1/")
+    for where, said in (
+        (wrong, r"name the right password"),
+        (missing, r'database "nothing" does not exist; make the database first'),
+        (nobody, r"is the server running"),
+        ("postgresql://host", r"write postgresql://USER@HOST:PORT/DATABASE"),
+        (postgres_server.url(schema="a-b"), r"'a-b' is not a name"),
+    ):
+        with pytest.raises(StoreError, match=said) as caught:
+            await open_store(where)
+        assert "guess-4711" not in str(caught.value)
+        assert PASSWORD not in str(caught.value)
+    with pytest.raises(
+        StoreError, match=rf"postgresql://tester@127\.0\.0\.1:{postgres_server.port}/postgres\?schema=x"
+    ):
+        await open_store(wrong)
+
+
+async def test_a_schema_that_a_newer_pegboard_wrote_is_left_alone(postgres_server: PostgresServer) -> None:
+    asyncpg: Any = import_module("asyncpg")
+    where = postgres_server.url(schema="newer")
+    await (await open_store(where)).close()
+    db = await asyncpg.connect(where.partition("?")[0])
+    await db.execute("UPDATE newer.store SET version = 99")
+    await db.close()
+
+    with pytest.raises(StoreError, match="newer Pegboard"):
+        await open_store(where)
+
+
+async def test_many_processes_that_open_a_new_schema_at_once_make_it_once(
+    postgres_server: PostgresServer,
+) -> None:
+    where = postgres_server.url()
+    stores = await asyncio.gather(*(open_store(where) for _ in range(8)))
+
+    await asyncio.gather(*(store.put(Put("t", str(n), b"")) for n, store in enumerate(stores)))
+
+    assert len(await stores[0].scan("t")) == 8
+    for store in stores:
+        await store.close()
 
 
 # -- what goes wrong with a file --------------------------------------------------------------
@@ -334,17 +543,6 @@ async def test_a_file_that_is_no_store_or_a_newer_ones_is_named(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot read"):
         await SqliteStore.open(tmp_path / "file" / "below")
-
-
-async def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "h")
-    await store.append("s", [record(1)])
-
-    with pytest.raises(StoreError):
-        await store.append("s", [record(2), record(3, run="\ud800")])
-
-    assert [r.seq for r in await store.read("s")] == [1]
-    await store.close()
 
 
 async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:

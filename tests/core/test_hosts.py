@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pegboard import Executor, Toolkit, Url, tool
-from pegboard.core.hosts import ascii_host
+from pegboard.core.hosts import ascii_host, host_is
 from pegboard.interop.http import effects_of
-from pegboard.net.destinations import matches, split_rule
+from pegboard.net.destinations import split_rule
 from pegboard.web.guard import judge_url
 
 # UTS 46 test data and web-platform-tests url/resources/toascii.json; what browsers show for the address.
@@ -39,7 +39,7 @@ def test_a_host_is_mapped_as_browsers_map_it_wherever_it_is_named(host: str) -> 
     assert ascii_host(host) == MAPPED[host]
     assert judge_url(f"http://{host}/", resolve).host == MAPPED[host] == asked[0]
     assert [e.target for e in effects_of(f"https://{host}:8443/x")] == [f"{MAPPED[host]}:8443"]
-    assert matches(MAPPED[host], split_rule(host)[0])
+    assert host_is(split_rule(host)[0], MAPPED[host])
 
 
 @pytest.mark.parametrize("host", REFUSED)

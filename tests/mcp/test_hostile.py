@@ -24,9 +24,10 @@ from pegboard.core.errors import Interrupted, TimedOut, ToolError, Unavailable
 from pegboard.core.events import CallFinished
 from pegboard.core.result import ToolResult
 from pegboard.mcp.client import MCPServer, start_all
-from pegboard.mcp.pins import Pins
+from pegboard.mcp.pins import Pins, pins_table
 from pegboard.mcp.tools import tool_result
 from pegboard.models.scripted import ModelRequest, ScriptedModel
+from pegboard.store.chain import Chain
 from tests.ledger import DATA, owes
 from tests.mcp.conftest import tool
 from tests.waiting import soon
@@ -398,7 +399,11 @@ async def test_a_definition_that_changes_after_approval_asks_again_with_the_diff
 ) -> None:
     first = tool("t")
     second = {**first, "inputSchema": {"type": "object", "properties": {"note": {"type": "string"}}}}
-    pins = Pins(tmp_path / "pins.json")
+
+    def chain() -> Chain:
+        return Chain(key=b"k", heads=tmp_path / "heads")
+
+    pins = Pins(pins_table(tmp_path, chain))
     asked: list[Any] = []
 
     class Asked:
@@ -411,14 +416,14 @@ async def test_a_definition_that_changes_after_approval_asks_again_with_the_diff
         assert (await door.call("mcp_s_t", {})).ok
     assert asked == []
 
-    after = peer(tools=[second], _pins=Pins(tmp_path / "pins.json"))
+    after = peer(tools=[second], _pins=Pins(pins_table(tmp_path, chain)))
     async with Executor([after], approver=Asked(), policy=["allow call:s/*"]) as door:
         assert (await door.call("mcp_s_t", {})).ok
         assert (await door.call("mcp_s_t", {})).ok
 
     assert len(asked) == 1
     assert any(e.kind == "control" and '"note"' in e.reason for e in asked[0].asking)
-    assert (tmp_path / "pins.json").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "mcp" / "pins.json").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.slow

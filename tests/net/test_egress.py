@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.net.destinations import Destination, matches, resolve_here, split_rule
+from pegboard.core.hosts import host_is
+from pegboard.net.destinations import Destination, resolve_here, split_rule
 from pegboard.net.egress import EgressProxy
 from tests.ledger import owes
 
@@ -86,11 +87,12 @@ async def talk(port: int, data: bytes, *, more: bytes = b"") -> bytes:
     ],
 )
 def test_rules_match_whole_labels(host: str, rule: str, yes: bool) -> None:
-    assert matches(host, rule) is yes
+    assert host_is(rule, host) is yes
 
 
 def test_rules_may_name_a_port() -> None:
     assert split_rule("a.example:443") == ("a.example", 443)
+    assert split_rule("a.example:*") == ("a.example", 0)
     assert split_rule("a.example") == ("a.example", None)
     assert split_rule("[::1]:80") == ("::1", 80)
     assert split_rule("::1") == ("::1", None)

@@ -22,7 +22,7 @@ from tests.net.test_egress import proxy, site, talk, to_loopback
 
 VALUE = "sk-value-0123456789abcdef"
 HELD = "Zq8dPlaceHolderXXXXXXXXXX"
-SWAP = Substitution(name="api", placeholder=HELD, value=VALUE, hosts=("api.example",))
+SWAP = Substitution(name="api", placeholder=HELD, value=VALUE, hosts=("api.example:*",))
 
 
 @pytest.fixture(scope="module")

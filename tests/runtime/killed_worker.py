@@ -35,8 +35,10 @@ from pegboard.store.inbox import Inbox
 from tests.transcript import assert_valid_transcript
 
 JOBS = 3
-MOST = 40
-"""Workers of one scenario; the later ones are not killed."""
+MOST = 200
+"""Workers of one scenario."""
+KILLS = 8
+"""How many of them are killed."""
 
 
 class Brain:
@@ -110,16 +112,15 @@ async def work(folder: Path) -> None:
         await worker.work(until_idle=True)
 
 
-async def answer(folder: Path) -> int:
-    """Answer every question; how many there were."""
+async def answer(folder: Path) -> bool:
+    """Answer every question; whether all jobs are over."""
     with opened(folder) as app:
         await app.store.connect()
-        count = 0
         for row in await app.runs.list(status="suspended"):
             for pending in await app.approvals.pending(row.id):
                 await app.approvals.answer(pending.key, "yes")
-                count += 1
-        return count
+        over = [r for r in await app.runs.list(status="done") if r.task.startswith("job ")]
+        return len(over) == JOBS
 
 
 async def report(folder: Path) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def once(folder: Path, chance: random.Random) -> dict[str, Any]:
     points: list[float] = []
     for attempt in range(MOST):
         pid = forked(work, folder)
-        if attempt < MOST // 4:
+        if kills < KILLS:
             points.append(round(chance.uniform(0.02, 1.5), 3))
             until = time.monotonic() + points[-1]
             while time.monotonic() < until and os.waitpid(pid, os.WNOHANG) == (0, 0):
@@ -191,7 +192,7 @@ def once(folder: Path, chance: random.Random) -> dict[str, Any]:
                 kills += os.WIFSIGNALED(status)
             except ChildProcessError:
                 status = 0
-        if not asyncio.run(answer(folder)) and attempt >= MOST // 4:
+        if asyncio.run(answer(folder)):
             break
     return {"folder": str(folder), "kills": kills, "points": points, **asyncio.run(report(folder))}
 

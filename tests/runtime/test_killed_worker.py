@@ -38,7 +38,7 @@ def sweep(folder: Path, count: int) -> list[dict[str, Any]]:
 
 
 def check(line: dict[str, Any]) -> None:
-    done = Counter(line["world"])
+    done = Counter[str](line["world"])
     assert [word for word, times in done.items() if times > 1] == [], f"done twice: {line}"
     numbers = range(JOBS)
     kinds = {"0": "first", "3": "last"}

@@ -14,25 +14,29 @@ from pathlib import Path
 import pytest
 
 from pegboard.core.errors import ConfigError
+from pegboard.core.events import Notice
 from pegboard.ports.store import Put, Store
-from pegboard.store import open_store
+from pegboard.store import STORES, open_store
 from pegboard.store.leases import Leases, Owner, is_alive, this_process
+from pegboard.store.log import Log
 from pegboard.store.memory import MemoryStore
+from tests.postgres import PostgresServer
 
 OTHER = Owner(machine="elsewhere", boot="b", namespace="n", pid=7, started="1")
 
 
 class Ticking:
-    """A clock that goes on by ten seconds whenever somebody looks."""
+    """A clock that goes on by some seconds whenever somebody looks."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_s: float = 10.0) -> None:
         self.at = 0.0
+        self._step_s = step_s
 
     def now(self) -> float:
         return self.at
 
     def monotonic(self) -> float:
-        self.at += 10.0
+        self.at += self._step_s
         return self.at
 
 
@@ -50,9 +54,23 @@ class Slow(MemoryStore):
         return versions
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store("memory" if request.param == "memory" else tmp_path / "s.sqlite")
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest) -> str:
+    """A new store of each kind."""
+    match request.param:
+        case "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            return server.url()
+        case "sqlite":
+            folder: Path = request.getfixturevalue("tmp_path")
+            return f"sqlite:{folder / 's.sqlite'}"
+        case kind:
+            return kind
+
+
+@pytest.fixture
+async def store(place: str) -> AsyncIterator[Store]:
+    opened = await open_store(place)
     yield opened
     await opened.close()
 
@@ -156,35 +174,94 @@ def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
 
 HOLDER = """
 import asyncio, sys
-from pathlib import Path
-from pegboard.store import open_store
-from pegboard.store.leases import Leases
+from dataclasses import replace
+from pegboard.core.events import Notice
+from pegboard.store import leases, open_store
+from pegboard.store.log import Log
 
-async def main():
-    store = await open_store(Path(sys.argv[1]))
-    await Leases(store).acquire("s")
+async def main(where, machine):
+    leases.RENEW_S = 0.05
+    here = leases.this_process()
+    store = await open_store(where)
+    lease = await leases.Leases(store, owner=replace(here, machine=machine or here.machine)).acquire("s")
+    log = await Log.open(store, "s", chain=None)
+    log.record(Notice(text="first"))
+    await log.flush()
     print("held", flush=True)
-    await asyncio.sleep(600)
+    await asyncio.to_thread(sys.stdin.readline)
+    log.record(Notice(text="late"))
+    try:
+        await log.flush()
+    except Exception as error:
+        print(type(error).__name__, flush=True)
 
-asyncio.run(main())
+asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.slow
-async def test_the_lease_of_a_killed_process_is_taken_at_once(tmp_path: Path) -> None:
+def holder(where: str, *, machine: str = "") -> subprocess.Popen[str]:
+    """A process that holds the lease, of this machine or another one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "s.sqlite")],
-        stdout=subprocess.PIPE, text=True, env=environment,
+    started = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, where, machine],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    store = await open_store(tmp_path / "s.sqlite")
-    with pytest.raises(ConfigError, match=f"process {holder.pid} on "):
+    assert started.stdout is not None
+    assert started.stdout.readline() == "held\n"
+    return started
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
+async def test_the_lease_of_a_killed_process_is_taken_at_once(place: str) -> None:
+    other = holder(place)
+    store = await open_store(place)
+    with pytest.raises(ConfigError, match=f"process {other.pid} on "):
         await Leases(store).acquire("s")
 
-    holder.send_signal(signal.SIGKILL)
-    holder.communicate()
+    other.send_signal(signal.SIGKILL)
+    other.communicate()
 
     await (await Leases(store).acquire("s")).release()
+    await store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+async def test_another_machines_lease_is_taken_once_nobody_has_renewed_it_for_thirty_seconds(
+    place: str,
+) -> None:
+    other = holder(place, machine="elsewhere")
+    store = await open_store(place)
+    with pytest.raises(ConfigError, match=f"process {other.pid} on elsewhere"):
+        await Leases(store, clock=Ticking(1.0)).acquire("s", wait_s=3)
+
+    other.send_signal(signal.SIGKILL)
+    other.communicate()
+    clock = Ticking(1.0)
+    lease = await Leases(store, clock=clock).acquire("s")
+
+    assert 30 <= clock.at <= 40
+    await lease.release()
+    await store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+async def test_a_machine_that_slept_through_the_loss_of_its_lease_writes_nothing_more(place: str) -> None:
+    other = holder(place, machine="elsewhere")
+    store = await open_store(place)
+    other.send_signal(signal.SIGSTOP)
+    # A renewal may still have been on its way when it was stopped.
+    lease = await Leases(store, clock=Ticking(1.0)).acquire("s", wait_s=100)
+    log = await Log.open(store, "s", chain=None)
+    log.record(Notice(text="mine"))
+    await log.close()
+
+    other.send_signal(signal.SIGCONT)
+    out, _ = other.communicate("go on\n", timeout=60)
+
+    assert out == "LeaseLost\n"
+    assert [event.text async for event in log.events() if isinstance(event, Notice)] == ["first", "mine"]
+    await lease.release()
     await store.close()

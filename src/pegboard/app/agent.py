@@ -61,7 +61,7 @@ class Agent:
         allow_models: by tool name or pattern, the models that may have it.
         calls_in: `xml` or `text` = the model writes its calls in its text; None = only if the model, or its
             server at the first request, says that it has no tool calls.
-        store: where named sessions are kept: a path, `sqlite:PATH`, or `memory`, which ends with this agent; None =
+        store: where named sessions are kept: a path, `sqlite:PATH`, `postgresql://…`, or `memory`, which ends with this agent; None =
             the command line's history, so that `pegboard runs` lists them. Unnamed runs stay in memory.
         wait_s: seconds to wait for another process that works on the same session.
         subagents: agents that `spawn` and `call_subagent` start by name.
@@ -515,7 +515,6 @@ class Agent:
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
-            code=() if session is None else _own_code(self.executor.toolkit),
             receive=receive,
             **_sender(message, None if run is None or history is None else history.run),
         )

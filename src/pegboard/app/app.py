@@ -20,6 +20,7 @@ from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config, load_config, read_rules
 from pegboard.config.models import open_model
 from pegboard.config.paths import Paths, check_implicit, current_folder
+from pegboard.config.store import store_of
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Recorder
@@ -34,7 +35,7 @@ from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.runtime import NOBODY, Interaction
 from pegboard.store.grants import StoredGrants
-from pegboard.store.sqlite import SqliteStore
+from pegboard.store.history import HistoryStore
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pegboard.services.agents import Agents
     from pegboard.services.approvals import Approvals
     from pegboard.services.audit import Audit
+    from pegboard.services.backups import Backups
     from pegboard.services.calls import Calls
     from pegboard.services.checks import Checks
     from pegboard.services.policies import Policies
@@ -91,6 +93,7 @@ class App:
         policy: Policy,
         config_file: Path | None = None,
         policy_file: Path | None = None,
+        store: str | None = None,
     ) -> None:
         self.paths = paths
         self.config = config
@@ -100,10 +103,13 @@ class App:
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
         self._policy_file = policy_file
-        self._store: SqliteStore | None = None
+        self._named_store = store
+        self._store: HistoryStore | None = None
         self._redactor: Redactor | None = None
-        self._offered = ConfiguredTools(config, paths)
-        self.history = History(lambda: self.store, paths, lambda text: self.redactor.redact(text))
+        self._offered = ConfiguredTools(config, paths, lambda text: self.on_warning(text))
+        self.history = History(
+            lambda: self.store, paths, lambda text: self.redactor.redact(text), settings=config.store
+        )
 
     @classmethod
     def open(
@@ -113,6 +119,7 @@ class App:
         mode: str | None = None,
         policy: Path | None = None,
         config: Path | None = None,
+        store: str | None = None,
         paths: Paths | None = None,
     ) -> App:
         """Open by the settings of this machine and folder.
@@ -120,10 +127,11 @@ class App:
         Args:
             workspace: a folder that a person named; None = the current one, refused for `/`, the
                 home folder and the like when a tool needs it.
-            mode, policy, config: from the command line; they win over the files.
+            mode, policy, config, store: from the command line; they win over the files.
 
         Raises:
             ConfigError: a file, key, mode, rule or folder is wrong.
+            StoreError: the store is of no known kind.
         """
         paths = paths or Paths.of()
         if workspace is not None and not workspace.expanduser().is_dir():
@@ -132,11 +140,14 @@ class App:
             )
         folder = workspace.expanduser() if workspace else None
         settings = load_config(paths, folder or current_folder(), file=config)
+        # The settings may know its password.
+        if store is not None and store != settings.store.url:
+            settings = replace(settings, store=store_of(store))
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
         app = cls(
-            paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy
+            paths, settings, workspace=folder, policy=decided, config_file=config, policy_file=policy, store=store
         )  # fmt: skip
         app.policy = replace(decided, grants=StoredGrants(lambda: app.store))
         return app
@@ -148,18 +159,19 @@ class App:
             mode=mode,
             policy=self._policy_file,
             config=self.config_file,
+            store=self._named_store,
             paths=self.paths,
         )
         app.on_warning = self.on_warning
         return app
 
     @property
-    def store(self) -> SqliteStore:
-        """The store of the history; its file is opened when it is first read or written."""
+    def store(self) -> HistoryStore:
+        """The store of the history; it is opened when it is first read or written."""
         if self._store is None:
-            self._store = SqliteStore(
-                self.history.file, recovered=lambda saved: self.on_warning(str(saved)), chain=lambda: self.history.chain
-            )  # fmt: skip
+            self._store = self.config.store.store(
+                self.paths, recovered=lambda saved: self.on_warning(str(saved))
+            )
         return self._store
 
     @property
@@ -213,6 +225,13 @@ class App:
         from pegboard.services.audit import Audit
 
         return Audit(self.history, self.paths)
+
+    @property
+    def backups(self) -> Backups:
+        """Copies of the store."""
+        from pegboard.services.backups import Backups
+
+        return Backups(self.history, self.audit, self.paths)
 
     @property
     def calls(self) -> Calls:
@@ -270,7 +289,7 @@ class App:
         """The jobs that put messages into sessions at their times."""
         from pegboard.services.schedules import StoredSchedules
 
-        async def store() -> SqliteStore:
+        async def store() -> HistoryStore:
             await self.store.connect()
             return self.store
 
@@ -397,9 +416,9 @@ class App:
             executor.on_warning = interaction.notify
             yield executor
 
-    async def _open_store(self, recorded: bool) -> SqliteStore | None:
+    async def _open_store(self, recorded: bool) -> HistoryStore | None:
         """The open store. For what writes nothing None if there is none, or if it cannot be opened (a full disk)."""
-        if not recorded and not self.history.file.exists():
+        if not recorded and not self.history.exists:
             return None
         try:
             await self.store.connect()

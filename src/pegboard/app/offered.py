@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 class ConfiguredTools:
     """What one App offers, without the tools of MCP servers."""
 
-    def __init__(self, config: Config, paths: Paths) -> None:
+    def __init__(self, config: Config, paths: Paths, on_warning: Callable[[str], None]) -> None:
         self._config = config
         self._paths = paths
+        self._on_warning = on_warning
         self._toolkit: Toolkit | None = None
         self._skills: Skills | None = None
 
@@ -47,7 +48,7 @@ class ConfiguredTools:
     def skills(self) -> Skills | None:
         """The skills that the settings name; None without any."""
         if self._skills is None and self._config.tool_files.skills:
-            self._skills = skills_of(self._config, self._paths)
+            self._skills = skills_of(self._config, self._paths, self._on_warning)
         return self._skills
 
     def only(self, name: str) -> Toolkit:
@@ -62,7 +63,7 @@ class ConfiguredTools:
     def _with_files(self, toolkit: Toolkit) -> Toolkit:
         skills = self.skills
         try:
-            toolkit += tools_of(self._config)
+            toolkit += tools_of(self._config, self._on_warning)
             return toolkit if skills is None else toolkit + skills.toolkit()
         except ConfigError:
             raise
@@ -106,8 +107,13 @@ class HostSecrets:
         return value
 
 
-def tools_of(config: Config) -> Toolkit:
+def tools_of(config: Config, on_warning: Callable[[str], None]) -> Toolkit:
     """The tools that the settings name beside built-in ones; no skills.
+
+    Args:
+        config: the settings.
+        on_warning: is told of each file that cannot be read, and of each OpenAPI document that makes no tools: it
+            costs its own tools.
 
     Raises:
         ConfigError: a file or plug-in is wrong; the message names it and the settings' key.
@@ -120,9 +126,15 @@ def tools_of(config: Config) -> Toolkit:
     for path in files.http:
         from pegboard.interop.http_tools import http_tools
 
-        kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+        try:
+            kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+        except OSError as error:
+            on_warning(f"the tools of {path} are missing: {error}")
     for one in files.openapi:
-        kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+        try:
+            kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+        except ConfigError as error:
+            on_warning(f"{error}; its tools are left out")
     if files.plugins:
         from pegboard.interop.plugins import plugin_tools
 
@@ -130,11 +142,16 @@ def tools_of(config: Config) -> Toolkit:
     return _made("tool files", lambda: Toolkit(kits))
 
 
-def skills_of(config: Config, paths: Paths) -> Skills | None:
+def skills_of(config: Config, paths: Paths, on_warning: Callable[[str], None]) -> Skills | None:
     """The skills that the settings name; None without any.
 
+    Args:
+        config: the settings.
+        paths: where the list of trusted files lies.
+        on_warning: is told of each skill that cannot be read, and why: only that one is missing.
+
     Raises:
-        ConfigError: a SKILL.md is wrong; the message names it.
+        ConfigError: two skills have one name; the message names both.
     """
     files = config.tool_files
     if not files.skills:
@@ -147,7 +164,7 @@ def skills_of(config: Config, paths: Paths) -> Skills | None:
         real = path.resolve()
         return None if real not in files.inside else trust.trusts(path)
 
-    return _made("skills.folders", lambda: Skills(files.skills, trusted=still))
+    return _made("skills.folders", lambda: Skills(files.skills, trusted=still, on_warning=on_warning))
 
 
 def _openapi(one: OpenAPIFile, secrets: HostSecrets) -> Toolkit:

@@ -7,7 +7,7 @@ from typing import Any
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import Paths
 from pegboard.mcp.client import MCPServer as Server
-from pegboard.mcp.pins import Pins
+from pegboard.mcp.pins import Pins, pins_table
 
 
 class MCPServer(Server):
@@ -19,5 +19,6 @@ class MCPServer(Server):
     def __init__(self, name: str = "", **options: Any) -> None:
         options.setdefault("environment", this_environment())
         if options.get("pins") is None:
-            options["pins"] = Pins(Paths.of().state / "mcp" / "pins.json")
+            paths = Paths.of()
+            options["pins"] = Pins(pins_table(paths.state, paths.chain))
         super().__init__(name, **options)

@@ -69,7 +69,9 @@ def command_shell(assembly: Assembly) -> CommandShell:
         root,
         backend=choice.backend,
         environment=environment,
-        guard=partial(_inspect, workspace=root, home=assembly.paths.home),
+        guard=partial(
+            _inspect, workspace=root, home=assembly.paths.home, confined=choice.backend.network != "open"
+        ),
         path_prepend=config.path_prepend,
         secret_names=tuple(secrets_of(environment)),
         snapshots=JournalSnapshots(root, Journal(assembly.paths.state / "journal")),
@@ -131,12 +133,16 @@ def locale_charsets(environment: Mapping[str, str]) -> tuple[str, ...]:
     return (found,) if found not in ("", "utf-8", "ascii") else ()
 
 
-def _inspect(command: str, *, working_dir: str | None = None, workspace: Path, home: Path) -> Inspection:
+def _inspect(
+    command: str, *, working_dir: str | None = None, workspace: Path, home: Path, confined: bool
+) -> Inspection:
     """The guard's inspection; loaded with the first command, because it brings a parser."""
     from pegboard.shell.guard import inspection, judge
     from pegboard.shell.guard.scripts import bind_scripts
 
-    found = inspection(judge(command, workspace=workspace, working_dir=working_dir, home=home))
+    found = inspection(
+        judge(command, workspace=workspace, working_dir=working_dir, home=home, confined=confined)
+    )
     return replace(found, effects=bind_scripts(found.effects, workspace=workspace, working_dir=working_dir))
 
 

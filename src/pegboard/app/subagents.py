@@ -15,8 +15,8 @@ from pegboard.core.toolkit import Toolkit
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.processes import Processes
 from pegboard.ports.store import Store
-from pegboard.ports.subagents import AgentSpec, Child, Subagents
-from pegboard.runtime.subagents import GENERAL, RULES, TOOLS, OpenChild, SubagentLimits, SubagentRuns
+from pegboard.ports.subagents import AgentSpec, Child, SubagentLimits, Subagents
+from pegboard.runtime.subagents import GENERAL, RULES, TOOLS, OpenChild, SubagentRuns
 
 if TYPE_CHECKING:
     from pegboard.runtime.session import Backing

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pegboard.core.errors import Unavailable
 from pegboard.net.addresses import classify
-from pegboard.net.destinations import Destination, Resolve, matches, resolve_here, split_rule, within
+from pegboard.net.destinations import Destination, Resolve, names, resolve_here, split_rule, within
 from pegboard.net.egress import Dial, EgressProxy, dial_out
 from pegboard.net.names import local_name
 
@@ -94,14 +94,14 @@ class BrowserOptions:
 
     def refused(self, host: str, port: int) -> str:
         """Why a host must not be reached whatever its addresses are: a local name, or a rule of the owner's."""
-        opened = any(matches(host, h) and p in (None, port) for h, p in map(split_rule, self.allow))
+        opened = names([*map(split_rule, self.allow)], host, port)
         return ("" if opened or _is_address(host) else local_name(host)) or self.refuse(host, port)
 
     async def check(self, host: str, port: int) -> str:
         """Why a browser whose way out is not ours must not be sent there, empty if it may."""
         if reason := self.refused(host, port):
             return reason
-        if any(matches(host, h) and p in (None, port) for h, p in map(split_rule, self.allow)):
+        if names([*map(split_rule, self.allow)], host, port):
             return ""
         try:
             addresses = [host] if _is_address(host) else await self.resolve(host, port)

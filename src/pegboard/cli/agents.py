@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated
@@ -57,7 +58,7 @@ async def _list(app: App, *, options: Options) -> int:
 
 async def _show(app: App, *, id: str, log: bool, options: Options) -> int:
     child = await app.agents.child(id)
-    lines = await app.agents.log(child) if log else []
+    lines: Sequence[str] = await app.agents.log(child) if log else ()
     if options.json:
         print_json({**asdict(child), "log": list(lines)} if log else asdict(child))
     elif log:

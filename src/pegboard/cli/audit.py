@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import Json, Workspace, exit_with
+from pegboard.cli.option_types import Json, Workspace, Yes, exit_with
 from pegboard.cli.options import Options
-from pegboard.cli.show import escape_controls, paint, print_json, print_line
+from pegboard.cli.prompt import read_line
+from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
 from pegboard.core.errors import BuildError
-from pegboard.services.audit import TriedDestination
+from pegboard.services.audit import Acceptance, TriedDestination
+from pegboard.store.chain import Fault
 
 
 def audit_command(
-    action: Annotated[str, typer.Argument(help="verify, anchor, export or destinations.")],
+    action: Annotated[str, typer.Argument(help="verify, accept, anchor, export or destinations.")],
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="Signed export file to write or verify.")
@@ -27,19 +30,31 @@ def audit_command(
     anchor: Annotated[
         Path | None, typer.Option("--anchor", help="What `audit anchor` printed earlier, to verify against.")
     ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why the faults are accepted, with `audit accept`.")
+    ] = "",
     workspace: Workspace = None,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Verify or export the history; list hosts commands tried."""
+    """Verify or export the history, accept known faults; list hosts commands tried."""
 
-    options = Options(workspace=workspace, json=json)
-    exit_with(audit(action, session, file=file, anchor=anchor, options=options))
+    options = Options(workspace=workspace, yes=yes, json=json)
+    exit_with(audit(action, session, file=file, anchor=anchor, reason=reason, options=options))
 
 
 def audit(
-    action: str, session: str | None, *, file: Path | None, options: Options, anchor: Path | None = None
+    action: str,
+    session: str | None,
+    *,
+    file: Path | None,
+    options: Options,
+    anchor: Path | None = None,
+    reason: str = "",
 ) -> int:
-    """Carry out the command; the exit status."""
+    """Carry out the command; the exit status: 3 where nobody agreed to accept faults."""
+    if bool(reason) != (action == "accept") or (action == "accept" and session is not None):
+        raise BuildError("--reason is for: audit accept --reason TEXT, which is about all sessions")
     if anchor is not None and (action != "verify" or file is not None):
         raise BuildError("--anchor is for: audit verify [SESSION] --anchor FILE")
     if file is not None and action == "verify" and session is None:
@@ -53,13 +68,15 @@ def audit(
             return options.run(partial(_destinations, session=session, options=options))
         case "verify":
             return options.run(partial(_verify, session=session, anchor=anchor, options=options))
+        case "accept":
+            return options.run(partial(_accept, reason=reason, options=options))
         case "anchor" if session is None:
             return options.run(_anchor)
         case "anchor":
             raise BuildError("audit anchor takes no SESSION: it covers all of them")
         case _:
             raise BuildError(
-                f"audit {action!r}: use verify, export or destinations, each with an optional SESSION, or anchor"
+                f"audit {action!r}: use verify, export or destinations, each with an optional SESSION, or anchor or accept"
             )
 
 
@@ -70,19 +87,59 @@ async def _anchor(app: App) -> int:
 
 async def _verify(app: App, *, session: str | None, anchor: Path | None, options: Options) -> int:
     faults = await app.audit.verify(session, anchor=anchor)
-    bad = {one: found for one, found in faults.items() if found}
+    bad = _not_accepted(faults)
     if options.json:
-        print_json(
-            {one: [{"seq": f.seq, "problem": f.problem} for f in found] for one, found in faults.items()}
-        )
+        print_json({one: [_row(f) for f in found] for one, found in faults.items()})
     else:
-        for one, found in bad.items():
-            for fault in found:
-                print_line(paint(f"{escape_controls(one)} {escape_controls(str(fault))}".strip(), "red"))
+        _print_faults(bad)
         sessions = [one for one in faults if one]
         print_line(f"{sum(one not in bad for one in sessions)} of {len(sessions)} sessions verified")
+        for done in await app.audit.acceptances():
+            print_line(_line_of(done))
     sys.stdout.flush()
     return 1 if bad else 0
+
+
+async def _accept(app: App, *, reason: str, options: Options) -> int:
+    """Let a person say that what is wrong has a harmless cause."""
+    bad = _not_accepted(await app.audit.verify())
+    if not options.json:
+        _print_faults(bad)
+    if bad and not options.yes:
+        if not options.attended:
+            print_note("nothing was accepted: not confirmed; look at the faults above, then pass --yes")
+            return 3
+        line = await read_line("type accept to take the record as it is from now on:  ")
+        if line is None or line.strip().lower() != "accept":
+            print_note("nothing was accepted")
+            return 3
+    done = await app.audit.accept(reason)
+    if options.json:
+        print_json(done.to_dict())
+    else:
+        print_line(_line_of(done) if bad else "nothing to accept: no fault was found")
+    return 0
+
+
+def _not_accepted(faults: Mapping[str, Sequence[Fault]]) -> dict[str, list[Fault]]:
+    return {one: new for one, found in faults.items() if (new := [f for f in found if not f.accepted])}
+
+
+def _row(fault: Fault) -> dict[str, Any]:
+    accepted = {"accepted": fault.accepted} if fault.accepted else {}
+    return {"seq": fault.seq, "problem": fault.problem, **accepted}
+
+
+def _print_faults(faults: Mapping[str, Sequence[Fault]]) -> None:
+    for one, found in faults.items():
+        for fault in found:
+            print_line(paint(f"{escape_controls(one)} {escape_controls(str(fault))}".strip(), "red"))
+
+
+def _line_of(done: Acceptance) -> str:
+    count = sum(map(len, done.faults.values()))
+    when = datetime.fromtimestamp(done.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return f"accepted {when}: {count} {'fault' if count == 1 else 'faults'} ({escape_controls(done.reason)})"
 
 
 async def _export(app: App, *, session: str | None, file: Path | None) -> int:

@@ -243,7 +243,8 @@ class Chat:
             if isinstance(event, RunFinished):
                 self._end(event, state)
 
-        await watch(state.talk.send(text), on_event)
+        # Lines of a pipe may be anybody's: no address in them is the person's choice.
+        await watch(state.talk.send(text, typed=self._terminal.is_interactive), on_event)
 
     def _end(self, finished: RunFinished, state: ChatState) -> None:
         state.usage += finished.usage

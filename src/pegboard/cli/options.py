@@ -25,6 +25,7 @@ class Options:
     mode: str | None = None
     policy: Path | None = None
     config: Path | None = None
+    store: str | None = None
     yes: bool = False
     json: bool = False
 
@@ -39,7 +40,9 @@ class Options:
         Raises:
             ConfigError: a config file, mode, rule or workspace is wrong.
         """
-        app = App.open(workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config)
+        app = App.open(
+            workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config, store=self.store
+        )  # fmt: skip
         app.on_warning = print_note
         return app
 

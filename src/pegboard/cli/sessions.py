@@ -28,8 +28,12 @@ def sessions_command(
     new: Annotated[
         str, typer.Argument(metavar="[NEW]", help="For branch, the new key; for rename, the label.")
     ] = "",
-    at: Annotated[str, typer.Option("--at", metavar="RUN", help="For branch: go up to the end of this run.")] = "",
-    limit: Annotated[int, typer.Option("--limit", help="How many sessions, messages or matches to show.")] = 50,
+    at: Annotated[
+        str, typer.Option("--at", metavar="RUN", help="For branch: go up to the end of this run.")
+    ] = "",
+    limit: Annotated[
+        int, typer.Option("--limit", help="How many sessions, messages or matches to show.")
+    ] = 50,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,

@@ -24,6 +24,9 @@ def worker_command(
     on_ask: Annotated[
         str, typer.Option("--on-ask", help="When a call needs approval: suspend the run, or deny.")
     ] = "suspend",
+    store: Annotated[
+        str | None, typer.Option("--store", help="Store to work on: sqlite:PATH or postgresql://….")
+    ] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -34,7 +37,9 @@ def worker_command(
 
     It works until Ctrl+C. Several workers may run at once; each session is run by one of them.
     """
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes)
+    options = Options(
+        workspace=workspace, mode=mode, policy=policy, config=config, store=store, yes=yes
+    )  # fmt: skip
     exit_with(options.run(partial(_work, model=model, until_idle=until_idle, on_ask=on_ask, options=options)))
 
 

@@ -9,8 +9,7 @@ from typing import Any, Final, cast
 
 from pegboard.config.reading import table_of, texts, typed
 from pegboard.core.errors import ConfigError
-from pegboard.ports.subagents import AgentSpec
-from pegboard.runtime.subagents import SubagentLimits
+from pegboard.ports.subagents import AgentSpec, SubagentLimits
 
 _KEYS: Final = ("description", "instructions", "tools", "model", "turns")
 _LIMITS: Final = {"depth": (0, 5), "children": (1, 50), "running": (1, 64)}

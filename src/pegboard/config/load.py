@@ -32,6 +32,7 @@ from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.schedules import ScheduleSettings, read_schedules
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.sessions import SessionSettings, read_sessions
+from pegboard.config.store import StoreSettings, read_store
 from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
 from pegboard.config.trust import Trust
 from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
@@ -42,8 +43,7 @@ from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
-from pegboard.ports.subagents import AgentSpec
-from pegboard.runtime.subagents import SubagentLimits
+from pegboard.ports.subagents import AgentSpec, SubagentLimits
 
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
@@ -81,6 +81,7 @@ class Config:
         taint: what is private or trusted (`[taint]`).
         tool_files: further tools: HTTP definitions, OpenAPI documents, skills, plug-ins.
         model_servers: ports where local model servers are looked for; None = the usual ones.
+        store: where history, grants and sessions are kept.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
         files: the files that were read, the user's first.
         ignored: what a file wanted and did not get, one sentence each: mostly an untrusted project's.
@@ -115,6 +116,7 @@ class Config:
     tool_files: ToolSettings = field(default_factory=ToolSettings)
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    store: StoreSettings = field(default_factory=StoreSettings)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -145,7 +147,7 @@ def load_config(
             variable is not set; the message names file and key.
     """
     env = this_environment() if environment is None else environment
-    config = Config()
+    config, trust = Config(), Trust(paths)
     mine = file or _find(paths.config)
     if file is not None and not file.is_file():
         raise ConfigError(f"the config file {file} does not exist")
@@ -153,12 +155,11 @@ def load_config(
         config = _apply(config, read_file(mine, env), mine, source="user")
     theirs = None if workspace is None else _find(workspace)
     if theirs is not None and theirs != mine:
-        trusted = Trust(paths).trusts(theirs)
-        config = _project(config, theirs, env, trusted=trusted)
-    if not config.tool_files:
-        return config
-    kept, ignored = trusted_only(config.tool_files, Trust(paths), workspace)
-    return replace(config, tool_files=kept, ignored=config.ignored + ignored)
+        config = _project(config, theirs, env, trusted=trust.trusts(theirs))
+    if config.tool_files:
+        kept, ignored = trusted_only(config.tool_files, trust, workspace)
+        config = replace(config, tool_files=kept, ignored=config.ignored + ignored)
+    return replace(config, ignored=(trust.fault, *config.ignored)) if trust.fault else config
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
@@ -276,6 +277,14 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
             case "http_tools" | "openapi" | "skills" | "plugins":
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+                unusable += more.missing
+            case "store" if source != "user":
+                # Before a call is made, grants and history of this machine would lie in a project's hands.
+                unusable.append(
+                    f"{path.name}: key 'store' is ignored: it belongs into your own settings file"
+                )
+            case "store":
+                changes[key] = read_store(value, path)
             case "browser":
                 changes[key] = read_browser(value, path, before=config.browser)
             case "mcpservers":

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.config.environment import environment as this_environment
-from pegboard.config.json_table import JsonTable
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import read_source
 from pegboard.core.errors import ConfigError
 from pegboard.core.toolkit import import_object
+from pegboard.store.json_table import JsonTable
 
 if TYPE_CHECKING:
     from pegboard.models.servers import LocalServer
@@ -24,27 +24,27 @@ class AcceptedServers:
     """The local model servers that a person accepted once, by what listens, port and owner."""
 
     def __init__(self, paths: Paths) -> None:
-        self._known = JsonTable(paths.state / "model-servers.json", "accepted model servers")
+        self.table = JsonTable[str](paths.state / "model-servers.json", "accepted model servers", paths.chain)
 
     def add(self, server: LocalServer) -> None:
         """Use it from now on where no model is named."""
-        self._known.add(server.identity, server.base_url)
+        self.table.add(server.identity, server.base_url)
 
     def remove(self, name: str) -> list[str]:
         """Use those at that port, or of that kind, no more, whether they run or not; the identities of which."""
         gone = [
             one
-            for one in self._known.read()
+            for one in self.table.read()
             if name == one.rpartition(" port=")[2].split(" ")[0]
             or name.lower() == one.rpartition(" port=")[0].lower()
         ]
         for one in gone:
-            self._known.remove(one)
+            self.table.remove(one)
         return gone
 
     def identities(self) -> frozenset[str]:
         """`LocalServer.identity` of each."""
-        return frozenset(self._known.read())
+        return frozenset(self.table.read())
 
 
 def open_model(

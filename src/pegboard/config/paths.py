@@ -7,9 +7,13 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pegboard.config.environment import environment as this_environment
 from pegboard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pegboard.store.chain import Chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,12 @@ class Paths:
     def key(self) -> bytes:
         """The audit chain's key, 32 random bytes made at first use, 0600."""
         return self._random("audit.key")
+
+    def chain(self) -> Chain:
+        """What records, rows and lists of this machine are chained and sealed with."""
+        from pegboard.store.chain import Chain
+
+        return Chain(key=self.key(), heads=self.config / "heads")
 
     def signing_key(self) -> bytes:
         """The private Ed25519 key that signs exports, made like the chain's."""

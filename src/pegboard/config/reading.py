@@ -13,10 +13,10 @@ from pegboard.core.errors import ConfigError
 from pegboard.core.schema.problems import did_you_mean, fold
 
 KEYS: Final = (
-    "mode", "model", "rules", "instructions", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
-    "require_sandbox", "hosts", "network", "web", "media", "limits", "agents", "subagents", "path_prepend", "exec_timeout_s", "mcpservers",
-    "schedules", "sessions", "budgets", "secrets", "taint", "compat", "http_tools", "openapi", "skills", "plugins",
-    "browser", "fallback_models", "allow_models", "model_servers", "model_keys",
+    "mode", "model", "rules", "instructions", "instructions_files", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
+    "require_sandbox", "hosts", "network", "web", "media", "limits", "agents", "subagents", "path_prepend",
+    "exec_timeout_s", "mcpservers", "schedules", "sessions", "budgets", "secrets", "taint", "compat", "http_tools", "openapi",
+    "skills", "plugins", "browser", "fallback_models", "allow_models", "model_servers", "model_keys",
 )  # fmt: skip
 """The keys of the first level."""
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from pegboard.config.reading import path_of, table_of, texts
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.core.schema.problems import nearest
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _HTTP: Final = (".toml", ".yaml", ".yml", ".md")
 _SKILL: Final = "SKILL.md"
@@ -54,6 +58,7 @@ class ToolSettings:
         plugins: entry points that may be loaded.
         inside: those of the above files that lie in the workspace and were trusted; they are looked at
             again when they are read later.
+        missing: what is named and not there, a sentence each.
     """
 
     http: tuple[Path, ...] = ()
@@ -61,6 +66,7 @@ class ToolSettings:
     skills: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
     inside: frozenset[Path] = frozenset()
+    missing: tuple[str, ...] = ()
 
     def __add__(self, other: ToolSettings) -> ToolSettings:
         return ToolSettings(
@@ -68,22 +74,39 @@ class ToolSettings:
             openapi=self.openapi + other.openapi,
             skills=self.skills + other.skills,
             plugins=self.plugins + other.plugins,
+            missing=self.missing + other.missing,
         )
 
     def __bool__(self) -> bool:
         return bool(self.http or self.openapi or self.skills or self.plugins)
 
 
+class _NotThere(ConfigError):
+    """A file or folder that is named is not there: that costs its entry."""
+
+
 def read_tool_files(key: str, table: Mapping[str, Any], path: Path) -> ToolSettings:
     """One of the four tables of a settings file; relative paths start at that file's folder.
 
+    A file or folder that is not there, or cannot be looked into, costs only its entry.
+
     Raises:
-        ConfigError: an unknown key, a wrong value, a file or folder that is not there; the message names
-            file and key.
+        ConfigError: an unknown key or a wrong value; the message names file and key.
     """
+    missing: list[str] = []
+
+    def each(names: Iterable[T], read: Callable[[T], Iterable[R]]) -> list[R]:
+        out: list[R] = []
+        for name in names:
+            try:
+                out += read(name)
+            except _NotThere as error:
+                missing.append(f"{error}; it is left out")
+        return out
+
     if key == "openapi":
-        rows = [_openapi(name, row, path) for name, row in table.items()]
-        return ToolSettings(openapi=tuple(rows))
+        rows = each(table.items(), lambda row: [_openapi(*row, path)])
+        return ToolSettings(openapi=tuple(rows), missing=tuple(missing))
     (only,) = _KEYS[key]
     table = table_of(table, path, key, _KEYS[key])
     given = texts(table.get(only), path, f"{key}.{only}")
@@ -91,11 +114,11 @@ def read_tool_files(key: str, table: Mapping[str, Any], path: Path) -> ToolSetti
         case "plugins":
             return ToolSettings(plugins=given)
         case "skills":
-            found = [s for text in given for s in _skills(text, path)]
-            return ToolSettings(skills=tuple(dict.fromkeys(found)))
+            found = each(given, lambda text: _skills(text, path))
+            return ToolSettings(skills=tuple(dict.fromkeys(found)), missing=tuple(missing))
         case _:
-            found = [f for text in given for f in _http_files(text, path)]
-            return ToolSettings(http=tuple(dict.fromkeys(found)))
+            found = each(given, lambda text: _http_files(text, path))
+            return ToolSettings(http=tuple(dict.fromkeys(found)), missing=tuple(missing))
 
 
 def trusted_only(
@@ -137,7 +160,7 @@ def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
         raise ConfigError(f"{path}: {key}.file must name the document")
     file = _there(row["file"], f"{key}.file", path)
     if not file.is_file():
-        raise ConfigError(f"{path}: {key}.file: {file} is not a file")
+        raise _NotThere(f"{path}: {key}.file: {file} is not a file")
     for text in ("base_url", "prefix"):
         if not isinstance(row.get(text, ""), str):
             raise ConfigError(f"{path}: {key}.{text} must be text, not {row[text]!r:.60}")
@@ -159,16 +182,16 @@ def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
 def _skills(text: str, path: Path) -> list[Path]:
     folder = _there(text, "skills.folders", path)
     if not folder.is_dir():
-        raise ConfigError(f"{path}: skills.folders: {folder} is not a folder")
+        raise _NotThere(f"{path}: skills.folders: {folder} is not a folder")
     if (folder / _SKILL).is_file():
         return [folder]
-    return sorted(p for p in folder.iterdir() if (p / _SKILL).is_file())
+    return [p for p in _listed(folder, "skills.folders", path) if (p / _SKILL).is_file()]
 
 
 def _http_files(text: str, path: Path) -> list[Path]:
     file = _there(text, "http_tools.files", path)
     if file.is_dir():
-        return sorted(p for p in file.iterdir() if p.suffix in _HTTP and p.is_file())
+        return [p for p in _listed(file, "http_tools.files", path) if p.suffix in _HTTP and p.is_file()]
     if file.suffix not in _HTTP:
         raise ConfigError(f"{path}: http_tools.files: {file.name} is none of {', '.join(_HTTP)}")
     return [file]
@@ -177,10 +200,19 @@ def _http_files(text: str, path: Path) -> list[Path]:
 def _there(text: str, key: str, path: Path) -> Path:
     found = path_of(text, path, key)
     if not found.exists():
-        near = nearest(found.name, [p.name for p in found.parent.iterdir()] if found.parent.is_dir() else [])
+        near: list[str] = []
+        with suppress(OSError):
+            near = nearest(found.name, [p.name for p in found.parent.iterdir()])
         meant = f"; did you mean {str(Path(text).with_name(near[0]))!r}?" if near else ""
-        raise ConfigError(f"{path}: {key}: {found} does not exist{meant}")
+        raise _NotThere(f"{path}: {key}: {found} does not exist{meant}")
     return found
+
+
+def _listed(folder: Path, key: str, path: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise _NotThere(f"{path}: {key}: {folder} cannot be read ({error.strerror})") from None
 
 
 def _pairs(value: Any, key: str, path: Path) -> dict[str, str]:

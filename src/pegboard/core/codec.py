@@ -15,6 +15,7 @@ from pegboard.core.events import (
     ContextCompacted,
     DestinationTried,
     Event,
+    HistoryFolded,
     ModelReplied,
     Notice,
     PayloadsPurged,
@@ -243,6 +244,16 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "after_tokens": event.after_tokens,
                 "dropped": list(event.dropped),
             }
+        case HistoryFolded():
+            out |= {
+                "through": event.through,
+                "messages": [message_to_dict(one) for one in event.messages],
+                "said": [event_to_dict(one) for one in event.said],
+                "labels": list(event.labels),
+                "call_ids": list(event.call_ids),
+                "sizes": list(event.sizes),
+                "settled": event.settled,
+            }
         case RunFinished():
             out |= {
                 "run": event.run,
@@ -349,6 +360,18 @@ def _context_compacted(value: Mapping[str, Any]) -> Event:
     )
 
 
+def _history_folded(value: Mapping[str, Any]) -> Event:
+    return HistoryFolded(
+        through=value["through"],
+        messages=tuple(message_from_dict(one) for one in value["messages"]),
+        said=tuple(cast(UserSaid, event_from_dict(one)) for one in value["said"]),
+        labels=tuple(value["labels"]),
+        call_ids=tuple(value["call_ids"]),
+        sizes=tuple(value["sizes"]),
+        settled=value["settled"],
+    )
+
+
 def _run_finished(value: Mapping[str, Any]) -> Event:
     return RunFinished(
         run=value["run"],
@@ -385,6 +408,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
     "history.purged": lambda v: PayloadsPurged(int(v["through"])),
     "context.compacted": _context_compacted,
+    "history.folded": _history_folded,
     "run.finished": _run_finished,
 }
 

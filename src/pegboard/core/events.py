@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
-from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
+from pegboard.core.transcript import AssistantMessage, Message, Usage, UserMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +219,31 @@ class ContextCompacted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryFolded:
+    """What the events of a session before the start of one of its runs came to.
+
+    It stands in their place where a long session is opened; the stream itself keeps all of them and never holds this.
+
+    Attributes:
+        through: number of the last record that it stands for.
+        messages: the conversation as a model is sent it.
+        said: what people said themselves.
+        labels: taint labels of everything that the messages hold.
+        call_ids: ids that calls have used.
+        sizes, settled: what the last compaction said of the messages that it left.
+    """
+
+    type: ClassVar[str] = "history.folded"
+    through: int
+    messages: tuple[Message, ...] = ()
+    said: tuple[UserSaid, ...] = ()
+    labels: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    settled: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """A run ends. `status`: done, suspended, limit, failed, or denied for a single call that was refused."""
 
@@ -248,6 +273,7 @@ Event: TypeAlias = (
     | Notice
     | PayloadsPurged
     | ContextCompacted
+    | HistoryFolded
     | RunFinished
 )
 

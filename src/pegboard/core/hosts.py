@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Final
+
+WEB_PORTS: Final = (80, 443)
+"""What a rule or a grant of a host permits that names no port."""
 
 _TOGETHER = (
     {"LATIN", "CJK", "HIRAGANA", "KATAKANA"},
@@ -65,6 +69,49 @@ def shown_host(target: str) -> str:
         labels = unicodedata.normalize("NFKC", host).lower().split(".")
         forms = [one if one.isascii() else "xn--" + one.encode("punycode").decode("ascii") for one in labels]
         return f"{'.'.join(forms)}{colon}{port}"
+
+
+def host_matches(pattern: str, target: str, *, any_port: bool = False) -> bool:
+    """Whether a pattern of hosts speaks of a `connect` target.
+
+    Args:
+        pattern: `host`, `*.suffix` or `*`, with `:port` or `:*` behind it if it is about more than the web's ports.
+        target: `host`, which is on the usual port of its scheme, or `host:port`.
+        any_port: a pattern without a port is about every port.
+    """
+    if pattern in ("*", "**"):
+        return True
+    wanted, wanted_port = split_port(pattern)
+    host, port = split_port(target)
+    if not host_is(wanted, host):
+        return False
+    if not wanted_port:
+        return any_port or not port or port in map(str, WEB_PORTS)
+    # A target without a port may be on either of the web's: what forbids one of them forbids it.
+    return wanted_port in ("*", port) or (any_port and not port and wanted_port in map(str, WEB_PORTS))
+
+
+def host_is(pattern: str, host: str) -> bool:
+    """Whether a pattern names a host: equal names, or `*.name` for any name below it; `*` is all. Neither has a port.
+
+    Whole labels: `*.pkg.example` covers `a.pkg.example`, never `notpkg.example`. A trailing dot names the same host.
+    """
+    host, pattern = host.rstrip(".").lower(), pattern.rstrip(".").lower()
+    if pattern in ("*", "**"):
+        return True
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return host == pattern
+
+
+def split_port(text: str) -> tuple[str, str]:
+    """Host as it is looked up and port of `host:port` or `[v6]:port`; the port is empty where none is named, or `*`."""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host.lower(), rest.lstrip(":")
+    host, colon, port = text.rpartition(":")
+    named = colon and ((port.isascii() and port.isdigit()) or port == "*") and ":" not in host
+    return (shown_host(host).lower(), port) if named else (shown_host(text).lower(), "")
 
 
 def host_note(target: str) -> str:

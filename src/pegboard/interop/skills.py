@@ -98,17 +98,30 @@ class Skills:
         folders: each is a skill, or holds skills. A folder of the project counts only when it is trusted:
             whoever calls this decides.
         trusted: asked each time that a SKILL.md is read, since a trusted one may be another by then.
+        on_warning: is told of a skill that cannot be read, which is then left out; None = it is an error.
 
     Raises:
         BuildError: a SKILL.md without name or description, or two skills of one name.
     """
 
-    def __init__(self, folders: Iterable[str | Path], *, trusted: StillTrusted | None = None) -> None:
+    def __init__(
+        self,
+        folders: Iterable[str | Path],
+        *,
+        trusted: StillTrusted | None = None,
+        on_warning: Callable[[str], None] | None = None,
+    ) -> None:
         self._trusted: StillTrusted = trusted or (lambda _: None)
         self.skills: dict[str, Skill] = {}
         for folder in folders:
             for path in _found(Path(folder).expanduser()):
-                skill = read_skill(path)
+                try:
+                    skill = read_skill(path)
+                except (BuildError, OSError) as error:
+                    if on_warning is None:
+                        raise
+                    on_warning(f"the skill {path} is left out: {error}")
+                    continue
                 if skill.name in self.skills:
                     raise BuildError(
                         f"two skills are called {skill.name!r}: {self.skills[skill.name].folder} and {path}"

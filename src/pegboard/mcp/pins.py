@@ -5,12 +5,16 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pegboard.core.policy.approval import sha256_of
+from pegboard.store.json_table import JsonTable
+
+if TYPE_CHECKING:
+    from pegboard.store.chain import Chain
 
 State: TypeAlias = Literal["new", "same", "changed"]
 
@@ -40,20 +44,23 @@ class Definition:
         return f"{self.name}\n{self.description}\n{json.dumps(self.schema, indent=1, sort_keys=True, ensure_ascii=False)}\n"
 
 
-@dataclass(slots=True)
 class Pins:
-    """Approved definitions, in a file of mode 0600 or, without one, for this process.
+    """Approved definitions, in a sealed file of mode 0600 or, without one, for this process.
 
-    Attributes:
-        path: where they are kept; None = in memory.
+    Args:
+        table: `pins_table`, where they are kept; None = in memory.
     """
 
-    path: Path | None = None
-    _known: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    _read: bool = False
+    def __init__(self, table: JsonTable[dict[str, str]] | None = None) -> None:
+        self.table = table
+        self._known: dict[str, dict[str, str]] | None = {} if table is None else None
 
     def state(self, server: str, definition: Definition) -> State:
-        """Whether this very definition was approved, another one was, or none."""
+        """Whether this very definition was approved, another one was, or none.
+
+        Raises:
+            ConfigError: the file cannot be read, or another program changed it. So do the other methods.
+        """
         pinned = self._pins().get(_key(server, definition.name))
         if pinned is None:
             return "new"
@@ -73,35 +80,33 @@ class Pins:
         """Pin this definition from now on."""
         if self.state(server, definition) == "same":
             return
-        # Read again before writing: another process may have pinned something meanwhile.
-        self._read = False
         entry = {"sha256": definition.digest, "text": definition.text()}
-        self._pins()[_key(server, definition.name)] = entry
-        self._write()
+        self._change(lambda known: known.update({_key(server, definition.name): entry}))
 
     def forget(self, server: str) -> int:
         """Drop every pin of a server; how many there were."""
         gone = [k for k in self._pins() if k.startswith(f"{server}/")]
-        for key in gone:
-            del self._known[key]
         if gone:
-            self._write()
+            self._change(lambda known: [known.pop(key, None) for key in gone])
         return len(gone)
 
     def _pins(self) -> dict[str, dict[str, str]]:
-        if not self._read and self.path is not None:
-            try:
-                self._known = cast(
-                    "dict[str, dict[str, str]]", json.loads(self.path.read_text(encoding="utf-8"))
-                )
-            except FileNotFoundError:
-                self._known = {}
-        self._read = True
+        if self._known is None:
+            assert self.table is not None
+            self._known = self.table.read()
         return self._known
 
-    def _write(self) -> None:
-        if self.path is not None:
-            write_private(self.path, json.dumps(self._known, indent=1, ensure_ascii=False))
+    def _change(self, fn: Callable[[dict[str, dict[str, str]]], object]) -> None:
+        # The table reads its file again: another process may have pinned something meanwhile.
+        if self.table is not None:
+            self._known = self.table.change(fn)
+        else:
+            fn(self._pins())
+
+
+def pins_table(state: Path, chain: Callable[[], Chain]) -> JsonTable[dict[str, str]]:
+    """Where a machine's approved definitions lie, in its state folder."""
+    return JsonTable(state / "mcp" / "pins.json", "approved definitions of tools", chain)
 
 
 def write_private(path: Path, text: str) -> None:

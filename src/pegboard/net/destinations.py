@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from pegboard.core.hosts import ascii_host
+from pegboard.core.hosts import WEB_PORTS, ascii_host, host_is, split_port
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-
-WEB_PORTS: Final = (80, 443)
-"""What a grant of a host covers that names no port."""
-
 
 OPENED_BY_OWNER: Final = (
     "if that is intended, the owner can open it with [network] allow_hosts or allow_cidrs"
@@ -54,37 +50,24 @@ class Destination:
 def admits(rules: Sequence[tuple[str, int | None]], host: str, port: int) -> bool:
     """Whether one of some split rules names the host and the port; a rule without a port means the web's."""
     return any(
-        matches(host, rule) and (port in WEB_PORTS if wanted is None else port == wanted)
+        host_is(rule, host) and (port in WEB_PORTS if wanted is None else wanted in (0, port))
         for rule, wanted in rules
     )
 
 
-def matches(host: str, pattern: str) -> bool:
-    """Whether a rule names a host: equal names, or `*.name` for any name below it.
-
-    `host:port` rules are split by the caller; a single `*` matches everything.
-    """
-    host, pattern = host.rstrip(".").lower(), pattern.rstrip(".").lower()
-    if pattern == "*":
-        return True
-    if pattern.startswith("*."):
-        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
-    return host == pattern
+def names(rules: Sequence[tuple[str, int | None]], host: str, port: int) -> bool:
+    """Whether one of some split rules names the host, with this port or none: what an owner opens, he opens whole."""
+    return any(host_is(rule, host) and wanted in (None, 0, port) for rule, wanted in rules)
 
 
 def split_rule(rule: str) -> tuple[str, int | None]:
-    """`host`, `host:443`, `[::1]:443` as host and port; None where it names no port.
+    """`host`, `host:443`, `[::1]:443` as host and port; None where it names no port, 0 for every port (`host:*`).
 
     Raises:
         ValueError: the host is no valid international name.
     """
-    if rule.startswith("["):
-        host, _, rest = rule[1:].partition("]")
-        return host, int(rest[1:]) if rest.startswith(":") and rest[1:].isdigit() else None
-    host, colon, port = rule.rpartition(":")
-    if colon and port.isdigit() and ":" not in host:
-        return ascii_host(host), int(port)
-    return ascii_host(rule), None
+    host, port = split_port(rule)
+    return ascii_host(host), 0 if port == "*" else int(port) if port.isdigit() else None
 
 
 async def resolve_here(host: str, port: int) -> Sequence[str]:

@@ -24,6 +24,7 @@ from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
+from pegboard.core.hosts import host_is
 from pegboard.core.secrets.handles import Substitution
 from pegboard.net.addresses import classify
 from pegboard.net.destinations import (
@@ -31,7 +32,7 @@ from pegboard.net.destinations import (
     Destination,
     Resolve,
     admits,
-    matches,
+    names,
     resolve_here,
     split_rule,
     within,
@@ -278,14 +279,10 @@ class EgressProxy:
 
     def _bound(self, host: str, port: int) -> list[Substitution]:
         host = host.rstrip(".").lower()
-        return [
-            swap
-            for swap, rules in self._swaps
-            if any(matches(host, rule) and wanted in (None, port) for rule, wanted in rules)
-        ]
+        return [swap for swap, rules in self._swaps if admits(rules, host, port)]
 
     def _is_private(self, host: str, port: int) -> bool:
-        return any(matches(host, rule) and wanted in (None, port) for rule, wanted in self._private)
+        return names(self._private, host, port)
 
     async def _upstream(self, host: str, port: int, *, secure: bool = False, log: bool = True) -> Streams:
         """A connection to an allowed destination, at an address that was checked.
@@ -302,7 +299,7 @@ class EgressProxy:
         if self._most_attempts is not None and len(self.destinations) >= self._most_attempts:
             raise DestinationDenied(f"the command has tried {self._most_attempts:,} connections")
         if self._rules is not None and not admits(self._rules, host, port):
-            named = any(matches(host, rule) for rule, _ in self._rules)
+            named = any(host_is(rule, host) for rule, _ in self._rules)
             why = f"port {port} of this host is not allowed" if named else "this host is not allowed"
             raise self._refused(host, port, why, "ask for it with hosts=[{!r}]")
         if self._refuse is not None and (reason := self._refuse(host, port)):

@@ -91,6 +91,21 @@ class Child:
     usage: Usage = field(default_factory=Usage)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentLimits:
+    """How many subagents there may be.
+
+    Attributes:
+        depth: levels below the main agent, 1 to 5.
+        children: active ones of one session.
+        running: that run at once in this process; the others wait for their turn.
+    """
+
+    depth: int = 1
+    children: int = 5
+    running: int = 8
+
+
 class Subagents(Protocol):
     """Starts, steers and stops subagents of the session that calls."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from pegboard.core.events import (
     CallStarted,
     ContextCompacted,
     Event,
+    HistoryFolded,
     ModelReplied,
     Notice,
     PermissionRequested,
@@ -59,6 +60,7 @@ class History:
         mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
+        sizes, settled: what the last compaction said of the messages that it left.
     """
 
     messages: list[Message] = field(default_factory=list[Message])
@@ -79,6 +81,8 @@ class History:
     mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
+    sizes: tuple[int, ...] = ()
+    settled: int = 0
 
 
 def fold(events: Iterable[Event]) -> History:
@@ -90,9 +94,6 @@ def fold(events: Iterable[Event]) -> History:
     """Calls of the last turn without a result so far."""
     ids: set[str | None] = set()
     asked: dict[str, PermissionRequested] = {}
-    sizes: tuple[int, ...] = ()
-    settled = 0
-    """What the last compaction said of the messages that it left."""
     for event in events:
         # What is in every turn stands first: a long history is folded at each start.
         match event:
@@ -157,8 +158,16 @@ def fold(events: Iterable[Event]) -> History:
                 history.requests.setdefault(event.call_id, event)
                 asked[event.approval] = event
             case ContextCompacted():
-                done = compact(history.messages, event.budget_tokens, sizes=sizes, settled=settled)
-                history.messages, sizes, settled = list(done.messages), done.sizes, done.settled
+                done = compact(
+                    history.messages, event.budget_tokens, sizes=history.sizes, settled=history.settled
+                )
+                history.messages = list(done.messages)
+                history.sizes, history.settled = done.sizes, done.settled
+            case HistoryFolded():
+                history.messages = list(event.messages)
+                history.labels.update(event.labels)
+                ids.update(event.call_ids)
+                history.sizes, history.settled = event.sizes, event.settled
             case RunFinished():
                 history.finished = event
             case Notice() if DAMAGED in event.detail:
@@ -178,12 +187,33 @@ def fold(events: Iterable[Event]) -> History:
     return history
 
 
+def folded(events: Sequence[Event], through: int) -> HistoryFolded:
+    """What stands for a session's events before the start of a run.
+
+    Args:
+        events: all of them, or those behind an earlier HistoryFolded that stands first; the last is the run's start.
+        through: number of the record before that.
+    """
+    history = fold(events)
+    return HistoryFolded(
+        through=through,
+        messages=tuple(history.messages),
+        said=tuple(user_messages(events)),
+        labels=tuple(sorted(history.labels)),
+        call_ids=tuple(sorted(history.call_ids)),
+        sizes=history.sizes,
+        settled=history.settled,
+    )
+
+
 def user_messages(events: Iterable[Event]) -> Iterator[UserSaid]:
     """What people said in a session themselves; what was imported is nobody's word."""
     foreign = False
     told: list[UserTold] = []
     for event in events:
-        if isinstance(event, RunStarted):
+        if isinstance(event, HistoryFolded):
+            yield from event.said
+        elif isinstance(event, RunStarted):
             foreign = IMPORTED in event.detail
         elif isinstance(event, UserTold) and not foreign:
             told.append(event)

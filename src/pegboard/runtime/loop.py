@@ -352,7 +352,7 @@ class Loop:
                     return RunEnd("suspended", message.text)
                 conversation.append(ResultsMessage(for_model(results, state.mark, message.calls)))
                 ending.begun = ""
-                if why := repeats.no_progress(results):
+                if why := repeats.no_progress():
                     return RunEnd("failed", last_text, why)
                 if warning:
                     # Said and not slipped into a result, so that the stream holds what the model read.
@@ -381,7 +381,6 @@ class Loop:
     ) -> tuple[tuple[ToolResult, ...], str]:
         """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
-        warning = repeats.warning(calls)
         refused = refused_calls(
             self.executor.toolkit,
             calls,
@@ -397,6 +396,7 @@ class Loop:
             state.labels.update(result.notes.labels)
             if result.error is not None and result.error.code == "suspended":
                 state.pending.append({**result.error.details, "call_id": result.call_id, "tool": result.tool})
+        warning = repeats.warning(calls, results)
         if warning:
             self._record(Notice(text=warning))
         return results, warning

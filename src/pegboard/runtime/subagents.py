@@ -16,7 +16,7 @@ from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.transcript import Usage
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.store import Store
-from pegboard.ports.subagents import ACTIVE, AgentSpec, Child, ChildRequest
+from pegboard.ports.subagents import ACTIVE, AgentSpec, Child, ChildRequest, SubagentLimits
 from pegboard.runtime.fold import fold
 from pegboard.store.children import Children
 from pegboard.store.inbox import Inbox
@@ -34,21 +34,6 @@ TOOLS: Final = (
 """What a subagent gets of its parent's tools unless its spec names others."""
 _FORKED: Final = 20_000
 """Characters of the parent's conversation that a forked one is shown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubagentLimits:
-    """How many subagents there may be.
-
-    Attributes:
-        depth: levels below the main agent, 1 to 5.
-        children: active ones of one session.
-        running: that run at once in this process; the others wait for their turn.
-    """
-
-    depth: int = 1
-    children: int = 5
-    running: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

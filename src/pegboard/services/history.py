@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pegboard.config.paths import Paths
+from pegboard.config.store import StoreSettings
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Event, PayloadsPurged
-from pegboard.ports.store import Bodies, Record, StoreError
-from pegboard.store.chain import ROWS, Chain, Fault, Verification
+from pegboard.ports.store import Bodies, Put, Record, StoreError
+from pegboard.store.chain import GENESIS, ROWS, Chain, Fault, Verification
 from pegboard.store.encoding import Redact
+from pegboard.store.history import HistoryStore
 from pegboard.store.leases import Leases, Owner
-from pegboard.store.log import Log, active_s, decode_events, history, iter_history
+from pegboard.store.log import FOLDED, Log, active_s, decode_events, history, iter_history
 from pegboard.store.runs import ONE_CALLS, RUN_EVENTS, RunList, RunRow
 from pegboard.store.seal import PURGED
-from pegboard.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from pegboard.runtime.session import Session
@@ -37,27 +38,41 @@ class History:
         store: gives the store, at the first use.
         paths: where keys and heads lie.
         redact: takes secrets out of what is written.
+        settings: which store it is.
     """
 
-    def __init__(self, store: Callable[[], SqliteStore], paths: Paths, redact: Redact) -> None:
+    def __init__(
+        self, store: Callable[[], HistoryStore], paths: Paths, redact: Redact, *, settings: StoreSettings
+    ) -> None:
         self._store = store
         self._paths = paths
         self._redact = redact
+        self._settings = settings
 
     @property
-    def file(self) -> Path:
-        """The file that it lies in."""
-        return self._paths.state / "history.sqlite"
+    def file(self) -> Path | None:
+        """The file that it lies in; None where it is on a server."""
+        return self._settings.file(self._paths)
 
     @property
-    def store(self) -> SqliteStore:
-        """The store; its file is opened when it is first read or written."""
+    def place(self) -> str:
+        """The file, or the server's URL without the password."""
+        return self._settings.place(self._paths)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there may be something: False where the file was not made yet."""
+        return self.file is None or self.file.exists()
+
+    @property
+    def store(self) -> HistoryStore:
+        """The store; it is opened when it is first read or written."""
         return self._store()
 
     @property
     def chain(self) -> Chain:
         """What its records and rows are chained with."""
-        return Chain(key=self._paths.key(), heads=self._paths.config / "heads")
+        return self._settings.chain(self._paths)
 
     # -- runs and sessions ------------------------------------------------------------------------
 
@@ -174,7 +189,8 @@ class History:
                     unread.add(record.run)
                 events += [(record.at, event) for event in decode_events([record])]
         faults = found.faults()
-        if head is None and found.last:
+        # What only other machines have written to a shared store has no end here.
+        if head is None and found.last and self.file is not None:
             problem = f"its head in {chain.heads} is missing: a tail that was cut off would not be missed"
             faults.append(Fault(seq=found.last, problem=problem))
         return [*faults, *await self._verify_runs(session, events, unread)]
@@ -209,6 +225,11 @@ class History:
         ends = _known({"the kept seal": self.chain.head(ROWS), "the anchor": anchor})
         return await self.store.check_rows(ends)
 
+    async def accept(self, session: str) -> None:
+        """Take the end that a session has now for its end: what was cut off is not missed any more."""
+        last = await self.store.read(session, last=1, bodies=False)
+        self.chain.keep_head(session, *((last[0].seq, last[0].mac) if last else (0, GENESIS)))
+
     async def bodies(self, session: str, *, before: float) -> tuple[int, int, float | None]:
         """How many bodies older than a time a session holds, their bytes, and when the oldest was written."""
         held = [(r.at, len(r.body)) async for r in self.records(session) if _goes(r, before) and r.body]
@@ -228,6 +249,7 @@ class History:
             # First: bodies that are missing without it would be a fault.
             async with self.log(session) as log:
                 log.record(PayloadsPurged(old[-1]))
+            await self.store.put(Put(FOLDED, session, None))
             await self.store.delete(Bodies(session, old[-1]))
         finally:
             await lease.release()
@@ -286,11 +308,13 @@ class History:
     # -- the file ---------------------------------------------------------------------------------
 
     async def check(self) -> str:
-        """What is wrong with the file, empty if nothing; it is recovered if that can be done."""
-        return await self.store.check() if self.file.exists() else ""
+        """What is wrong with the store, empty if nothing; a file is recovered if that can be done."""
+        return await self.store.check() if self.exists else ""
 
     def damaged(self) -> list[Path]:
         """Copies of histories that were found damaged, as they were; oldest first."""
+        if self.file is None:
+            return []
         copies = self.file.parent.glob(f"{self.file.name}.damaged-*")
         return sorted(p for p in copies if not p.name.endswith("-wal"))
 

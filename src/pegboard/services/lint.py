@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pegboard.core.effects import Effect, EffectKind
+from pegboard.core.hosts import WEB_PORTS
 from pegboard.core.policy.patterns import pattern_words
 from pegboard.core.policy.policy import SHIPPED
 from pegboard.core.policy.rules import Rule, Situation, target_matches
@@ -172,9 +173,9 @@ def _idle(rule: Rule) -> str | None:
 
 def target_includes(wide: Rule, narrow: Rule, kind: EffectKind) -> bool:
     """Whether `wide`'s target matches all effects of the kind that `narrow`'s matches, as far as that can be proved."""
-    if kind == "exec" and wide.verdict == "allow" != narrow.verdict:
-        # What permits is read narrowly and what forbids widely: the same words, and everything, mean less here.
-        if narrow.target in ("*", "**"):
+    if kind in ("exec", "connect") and wide.verdict == "allow" != narrow.verdict:
+        # What permits is read narrowly and what forbids widely: the same words, and every command, mean less here.
+        if kind == "exec" and narrow.target in ("*", "**"):
             return False
     elif wide.target in ("*", narrow.target):
         return True
@@ -214,7 +215,7 @@ def _effects(kind: EffectKind, pattern: str, long: str) -> Iterator[Effect]:
         else:
             yield Effect(kind, text)
             if kind == "connect":
-                yield Effect(kind, f"{text}:1")
+                yield from (Effect(kind, f"{text}:{port}") for port in (1, *WEB_PORTS))
 
 
 def _commands(words: list[str], long: str) -> Iterator[tuple[str, ...]]:

@@ -29,7 +29,7 @@ class RetainedData:
         count: payloads, changes or spills.
         size_bytes: of them all; None where a part of what shares its contents is counted.
         oldest: seconds since the epoch; None where there is nothing.
-        place: the file or folder.
+        place: the file or folder, or a server's URL.
         kept: what cannot be dropped, one sentence each.
     """
 
@@ -37,7 +37,7 @@ class RetainedData:
     count: int
     size_bytes: int | None
     oldest: float | None
-    place: Path
+    place: Path | str
     kept: tuple[str, ...] = ()
 
 
@@ -95,9 +95,9 @@ class Retention:
     # -- history ------------------------------------------------------------------------------
 
     async def _held_history(self, older_s: float) -> RetainedData:
-        file = self._history.file
-        if not file.exists():
-            return RetainedData(kind="history", count=0, size_bytes=0, oldest=None, place=file)
+        place = self._history.place
+        if not self._history.exists:
+            return RetainedData(kind="history", count=0, size_bytes=0, oldest=None, place=place)
         count, size, oldest = 0, 0, list[float]()
         limits, unfinished = await self._limits(older_s)
         for stream, before in limits.items():
@@ -112,13 +112,12 @@ class Retention:
             count=count,
             size_bytes=size,
             oldest=min(oldest, default=None),
-            place=file,
+            place=place,
             kept=kept,
         )
 
     async def _purge_history(self, older_s: float) -> None:
-        file = self._history.file
-        if not file.exists():
+        if not self._history.exists:
             return
         limits, _ = await self._limits(older_s)
         for stream, before in limits.items():
@@ -155,7 +154,8 @@ class Retention:
 
     def _damaged(self, older_s: float) -> list[Path]:
         end = self._clock.now() - older_s
-        copies = [*self._history.damaged(), *backups(self._history.file)]
+        file = self._history.file
+        copies = [] if file is None else [*self._history.damaged(), *backups(file)]
         return [copy for copy in copies if copy.stat().st_mtime <= end]
 
     # -- files --------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from pegboard.core.tool import Tool
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.config_formats import servers_of
-from pegboard.mcp.pins import Pins
+from pegboard.mcp.pins import Pins, pins_table
 
 if TYPE_CHECKING:
     import httpx2
@@ -180,7 +180,7 @@ def _changed(server: MCPServer, *, accept: bool) -> dict[str, str]:
 
 def pins_of(paths: Paths) -> Pins:
     """The approved definitions of servers' tools."""
-    return Pins(paths.state / "mcp" / "pins.json")
+    return Pins(pins_table(paths.state, paths.chain))
 
 
 def opened(

@@ -77,9 +77,21 @@ class Conversation:
         """The model that answers."""
         return self.agent.model()
 
-    async def send(self, text: str) -> AsyncGenerator[Event]:
-        """Run on a message; its events as they happen. Leaving the loop cancels the run."""
-        async with aclosing(self.agent.stream(text, session=self.session, recorder=self._log)) as events:
+    async def send(self, text: str, *, typed: bool = True) -> AsyncGenerator[Event]:
+        """Run on a message; its events as they happen. Leaving the loop cancels the run.
+
+        Args:
+            text: the message.
+            typed: a person typed it; False = it came from a pipe, and no address in it is the person's choice.
+        """
+        message = InboundMessage(session=self.session, content=text, id=new_id("in"), by="stdin")
+        agent, log = self.agent, self._log
+        stream = (
+            agent.stream(text, session=self.session, recorder=log)
+            if typed
+            else agent.stream_message(message, recorder=log)
+        )
+        async with aclosing(stream) as events:
             async for event in events:
                 yield event
         await self._log.flush()

@@ -30,6 +30,7 @@ EXTRAS: Final = {
     "documents": ("pypdfium2", "docx", "openpyxl", "pptx"),
     "web": ("trafilatura", "html_to_markdown"),
     "browser": ("playwright",),
+    "postgres": ("asyncpg",),
 }
 """Modules that show that an extra is installed."""
 
@@ -94,7 +95,9 @@ class Settings:
             report["damaged"] = await self._history.check()
         except StoreError as error:
             report["error"] = str(error)
-        state = self._runtime.paths.state
+        if self._history.file is None:
+            return report
+        state = self._history.file.parent
         folder = next(p for p in (state, *state.parents) if p.exists())
         if not os.access(folder, os.W_OK):
             report["error"] = f"{folder} cannot be written; XDG_STATE_HOME can name a folder that can"

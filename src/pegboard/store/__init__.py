@@ -1,4 +1,4 @@
-"""Where records and rows are kept: Store over memory and SQLite, and what stands on it."""
+"""Where records and rows are kept: Store over memory, SQLite and PostgreSQL, and what stands on it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 STORES: Final[dict[str, str]] = {
     "memory": "pegboard.store.memory:open_memory",
     "sqlite": "pegboard.store.sqlite:open_sqlite",
+    "postgresql": "pegboard.store.postgres:open_postgres",
 }
 """The family: kind to module and function of what stands behind the colon. A new store is one file and one line here."""
 
@@ -24,7 +25,7 @@ async def open_store(where: str | Path, *, recovered: Callable[[Recovery], None]
     """Open a store.
 
     Args:
-        where: `KIND:PLACE`, such as `memory` or `sqlite:PATH`; a path is an SQLite file.
+        where: `KIND:PLACE`, such as `memory`, `sqlite:PATH` or `postgresql://USER@HOST/DATABASE`; a path is an SQLite file.
         recovered: see SqliteStore.open.
 
     Raises:

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,9 @@ GENESIS: Final = "0" * 64
 ROWS: Final = ""
 """Stands for the tables of a store where a head names its stream; see `pegboard.store.seal`."""
 
+TABLE_FILE: Final = "\0file:"
+"""Stands before the name of a sealed file where a head names its stream; see `pegboard.store.json_table`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -29,10 +32,14 @@ class Fault:
     Attributes:
         seq: the record; 0 where it is not about one.
         problem: what is wrong.
+        found: SHA-256 (hex) of what stands there instead, empty where that is all said.
+        accepted: why somebody accepted it, empty while nobody has.
     """
 
     seq: int
     problem: str
+    found: str = field(default="", compare=False)
+    accepted: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"record {self.seq}: {self.problem}" if self.seq else self.problem
@@ -82,11 +89,17 @@ class Chain:
             return None
         return int(kept["seq"]), str(kept["mac"])
 
+    def forget(self) -> None:
+        """Forget all ends: another history was put in the store's place."""
+        if self.heads is not None:
+            for file in self.heads.glob("*.json"):
+                file.unlink(missing_ok=True)
+
     def streams(self) -> list[str]:
         """The streams whose end was written down: one that was removed whole is missed too."""
         files = [] if self.heads is None else sorted(self.heads.glob("*.json"))
         names = [str(json.loads(f.read_text(encoding="utf-8"))["stream"]) for f in files]
-        return [name for name in names if name != ROWS]
+        return [name for name in names if name != ROWS and not name.startswith(TABLE_FILE)]
 
     @staticmethod
     def _file(folder: Path, stream: str) -> Path:
@@ -190,18 +203,18 @@ class Verification:
                 if record.seq > expected
                 else "it stands twice"
             )
-            self._fault(record.seq, what)
+            self._fault(record, what)
             # The chain is broken here; go on from what the record itself claims to find further faults.
             self._before = ""
         if record.body is None:
             self._missing.append(record.seq)
         elif hashlib.sha256(record.body).hexdigest() != record.digest:
-            self._fault(record.seq, "its payload was changed")
+            self._fault(record, "its payload was changed")
         mac = mac_of(
             self._key, self._before, self._stream, record.seq, record.run, record.type, record.at, record.digest
         )  # fmt: skip
         if self._before and not hmac.compare_digest(mac, record.mac):
-            self._fault(record.seq, "it was changed, moved or written with another key")
+            self._fault(record, "it was changed, moved or written with another key")
         self._reached |= {what for what, end in self._ends.items() if end == (record.seq, record.mac)}
         if record.type == PayloadsPurged.type and record.body is not None and len(self._faults) == known:
             self._purged = max(self._purged, int(json.loads(record.body)["through"]))
@@ -223,5 +236,9 @@ class Verification:
                 faults.append(Fault(seq=seq, problem=problem))
         return sorted(faults, key=lambda fault: fault.seq)
 
-    def _fault(self, seq: int, problem: str) -> None:
-        self._faults.append(Fault(seq=seq, problem=problem))
+    def _fault(self, record: Record, problem: str) -> None:
+        # Whoever accepts a fault accepts this record, not whatever may be written there later.
+        parts = (record.run, record.type, repr(record.at), record.digest, record.mac)
+        found = hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass"))
+        found.update(record.body or b"")
+        self._faults.append(Fault(seq=record.seq, problem=problem, found=found.hexdigest()))

@@ -195,6 +195,11 @@ class Leases:
         owner = None if held is None else held.owner
         return None if owner is None or self._alive(owner) is False else owner
 
+    async def holders(self) -> dict[str, Owner]:
+        """Who holds which lease now; without processes that have ended."""
+        held = await self._table.scan()
+        return {k: h.owner for k, h in held.items() if h.owner and self._alive(h.owner) is not False}
+
     async def write(self, key: str, held: _Held | None, expected: int) -> int:
         """Write a lease's row, or delete it; its new version.
 

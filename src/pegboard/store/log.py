@@ -21,6 +21,9 @@ from pegboard.store.runs import ONE_CALLS, RunList, RunRow
 DAMAGED: Final = "damaged"
 """Key in a Notice's detail: number of the record that cannot be read."""
 
+FOLDED: Final = "folded"
+"""The table of what the earlier runs of long sessions came to, by stream. It holds their content: a purge deletes it."""
+
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What a body raises that is no JSON, or JSON and no event."""
 

@@ -7,8 +7,7 @@ change is kept outside the store as well, so that an older state of the tables, 
 from __future__ import annotations
 
 import hmac
-import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -30,7 +29,7 @@ class SealState(NamedTuple):
 
 
 class Seal:
-    """Keeps the seal of one SQLite file. Every method belongs into the thread of its connection.
+    """The arithmetic of one store's seal; the store keeps rows and state, and calls this inside its transactions.
 
     Args:
         chain: gives the key, and the folder outside the store; asked for at the first write.
@@ -42,21 +41,35 @@ class Seal:
         self._whole = True
         self._unkept: SealState | None = None
 
-    def open(self, db: sqlite3.Connection) -> None:
-        """Seal the tables if they never were; called inside the first transaction that writes to a file.
+    def open(self, state: SealState | None) -> bool:
+        """Look at the state before the first change; whether the rows were never sealed, so that `first` must.
 
         A seal that does not hold is left as it is, now and at every later change, so that `faults` finds it.
         """
         chain = self._chain = self._chain or self._make()
         kept = chain.head(ROWS)
-        state = _state(db)
         if state is None and kept is None:
-            self._first(db)
-            state = _state(db)
-        self._whole = (
-            state is not None and state.mac == self._mac_of(state.changes, state.total)
-            and (kept is None or kept[0] <= state.changes)
-        )  # fmt: skip
+            self._whole = True
+            return True
+        self._whole = state is not None and self._holds(state)
+        return False
+
+    def first(self, macs: Iterable[str]) -> SealState:
+        """The first state over rows that have these macs."""
+        return self._state(1, sum(number_of(mac) for mac in macs))
+
+    def renew(self, macs: Iterable[str], state: SealState | None) -> SealState:
+        """The state over rows as they are, although their seal does not hold: a person has accepted that.
+
+        Args:
+            macs: the rows' own, made anew.
+            state: before.
+        """
+        assert self._chain is not None
+        kept = self._chain.head(ROWS)
+        before = max(0 if kept is None else kept[0], 0 if state is None else state.changes)
+        self._whole = True
+        return self._state(before + 1, sum(number_of(mac) for mac in macs))
 
     def mac(self, table: str, row: Row) -> str:
         """The mac of a row."""
@@ -66,17 +79,21 @@ class Seal:
             self._chain.key, head.encode("utf-8", "surrogatepass") + row.value, "sha256"
         ).hex()[:32]
 
-    def change(self, db: sqlite3.Connection, difference: int) -> None:
-        """Take a change of rows into the seal.
+    def next(self, state: SealState | None, difference: int) -> SealState | None:
+        """The state after a change of rows; None where the seal does not hold and stays as it is.
 
         Args:
+            state: before the change.
             difference: the macs of the new rows less those of the rows that they replace.
         """
-        state = _state(db)
-        if state is None or not self._whole:
-            return
-        total = f"{(int(state.total, 16) + difference) % _MODULUS:032x}"
-        self._write(db, SealState(state.changes + 1, total, self._mac_of(state.changes + 1, total)))
+        if state is None:
+            return None
+        if not self._whole:
+            # Another process may have sealed the tables anew since.
+            self._whole = self._holds(state)
+            if not self._whole:
+                return None
+        return self._state(state.changes + 1, int(state.total, 16) + difference)
 
     def keep(self) -> None:
         """Write the seal of the last change down outside the store. It may lag behind: then it proves a little less."""
@@ -86,20 +103,29 @@ class Seal:
             with suppress(OSError):
                 self._chain.keep_head(ROWS, state.changes, state.mac)
 
-    def faults(self, db: sqlite3.Connection, ends: Mapping[str, tuple[int, str]]) -> list[Fault]:
+    def discard(self) -> None:
+        """Forget the last change: its transaction did not hold."""
+        self._unkept = None
+
+    def faults(
+        self,
+        rows: Iterable[tuple[str, Row, str]],
+        state: SealState | None,
+        ends: Mapping[str, tuple[int, str]],
+    ) -> list[Fault]:
         """What is wrong with the tables.
 
         Args:
+            rows: all of them, each with its table and its mac.
+            state: the store's.
             ends: earlier seals, by what says so: number of changes and mac.
         """
         out: list[str] = []
         total = 0
-        for table, key, value, version, mac in db.execute("SELECT tbl, key, value, version, mac FROM kept"):
-            row = Row(str(key), value if isinstance(value, bytes) else str(value).encode(), version)
-            if not hmac.compare_digest(self.mac(str(table), row), str(mac)):
-                out.append(f"{table}: the row {key!r} was changed, or written without the key")
+        for table, row, mac in rows:
+            if not hmac.compare_digest(self.mac(table, row), mac):
+                out.append(f"{table}: the row {row.key!r} was changed, or written without the key")
             total += number_of(mac)
-        state = _state(db)
         if state is None:
             return [Fault(seq=0, problem=problem) for problem in (*out, "the seal of the tables is missing")]
         if state.mac != self._mac_of(state.changes, state.total):
@@ -113,24 +139,18 @@ class Seal:
                 out.append(f"tables: {what} names another state")
         return [Fault(seq=0, problem=problem) for problem in out]
 
-    def _first(self, db: sqlite3.Connection) -> None:
-        """Seal what an older Pegboard wrote, and what it had deleted by then."""
-        db.execute(
-            "INSERT OR REPLACE INTO kept SELECT ?, e.stream, CAST(MAX(e.seq) AS BLOB), 1, '' FROM entries e "
-            "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq WHERE p.seq IS NULL GROUP BY e.stream",
-            (PURGED,),
-        )
-        total = 0
-        for table, key, value, version in db.execute("SELECT tbl, key, value, version FROM kept").fetchall():
-            mac = self.mac(table, Row(key, value, version))
-            db.execute("UPDATE kept SET mac=? WHERE tbl=? AND key=?", (mac, table, key))
-            total += int(mac, 16)
+    def _state(self, changes: int, total: int) -> SealState:
         text = f"{total % _MODULUS:032x}"
-        self._write(db, SealState(1, text, self._mac_of(1, text)))
+        self._unkept = SealState(changes, text, self._mac_of(changes, text))
+        return self._unkept
 
-    def _write(self, db: sqlite3.Connection, state: SealState) -> None:
-        db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?, ?, ?)", state)
-        self._unkept = state
+    def _holds(self, state: SealState) -> bool:
+        """Whether a seal was made with the key, and none is known that is later."""
+        assert self._chain is not None
+        kept = self._chain.head(ROWS)
+        return state.mac == self._mac_of(state.changes, state.total) and (
+            kept is None or kept[0] <= state.changes
+        )
 
     def _mac_of(self, changes: int, total: str) -> str:
         assert self._chain is not None
@@ -143,14 +163,3 @@ def number_of(mac: str) -> int:
         return int(mac, 16)
     except ValueError:
         return 0
-
-
-def seal_of(db: sqlite3.Connection) -> tuple[int, str] | None:
-    """Number of changes and mac of a file's seal, None if it was never sealed."""
-    state = _state(db)
-    return None if state is None else (state.changes, state.mac)
-
-
-def _state(db: sqlite3.Connection) -> SealState | None:
-    row = db.execute("SELECT changes, total, mac FROM seal").fetchone()
-    return None if row is None else SealState(*row)

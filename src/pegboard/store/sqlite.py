@@ -12,10 +12,11 @@ import queue
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pegboard.core.errors import PegboardError
 from pegboard.ports.store import Bodies, Put, Record, Row, Rows, StoreError
 from pegboard.store.chain import Chain, Fault, check_next
+from pegboard.store.history import StoreSize
 from pegboard.store.opening import DAMAGE, identity, is_damage, migrate, open_database, recovery_hint
-from pegboard.store.seal import Seal, number_of, seal_of
+from pegboard.store.seal import PURGED, Seal, SealState, number_of
 
 if TYPE_CHECKING:
     from pegboard.store.recovery import Recovery
@@ -80,6 +82,11 @@ class SqliteStore:
             raise
         return store
 
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self._connection.path)
+
     async def connect(self) -> None:
         """Open the file now. One of an older Pegboard is brought up to date, and a copy of it is kept beside it.
 
@@ -106,7 +113,8 @@ class SqliteStore:
                 [(stream, r.seq, r.run, r.type, r.at, r.digest, r.mac) for r in records],
             )
             db.executemany(
-                "INSERT INTO payloads VALUES (?,?,?)",
+                # A body without its record, left behind by damage, gives way.
+                "INSERT OR REPLACE INTO payloads VALUES (?,?,?)",
                 [(stream, r.seq, r.body) for r in records if r.body is not None],
             )
             _put(db, puts, self._connection.seal)
@@ -199,27 +207,43 @@ class SqliteStore:
         """`close` for code that is not async."""
         self._let_go()
 
+    # -- a machine's history: see HistoryStore ----------------------------------------------------
+
     async def streams(self) -> list[str]:
-        """The keys of all streams."""
+        """See HistoryStore."""
         return [
             str(row[0]) for row in await self._rows("SELECT DISTINCT stream FROM entries ORDER BY stream")
         ]
 
+    async def tables(self) -> list[str]:
+        """See HistoryStore."""
+        return [str(row[0]) for row in await self._rows("SELECT DISTINCT tbl FROM kept ORDER BY tbl")]
+
     async def seal(self) -> tuple[int, str] | None:
-        """How often rows were changed so far, and the mac over their present state; None in a file without a seal."""
-        return await self._connection.ask(_Job(seal_of))
+        """See HistoryStore."""
+        state = await self._connection.ask(_Job(_state))
+        return None if state is None else (state.changes, state.mac)
 
     async def check_rows(self, ends: Mapping[str, tuple[int, str]]) -> list[Fault]:
-        """Every row that was changed, added or removed by anybody without the key.
-
-        Args:
-            ends: what `seal` gave earlier, by what says so.
-        """
+        """See HistoryStore."""
         seal = self._connection.seal
         if seal is None:
             return []
         # As a write: a file that was never sealed is sealed now.
-        return await self._connection.ask(_Job(lambda db: seal.faults(db, ends), writes=True))
+        return await self._connection.ask(
+            _Job(lambda db: seal.faults(_sealed_rows(db), _state(db), ends), writes=True)
+        )
+
+    async def seal_rows(self) -> None:
+        """See HistoryStore."""
+        seal = self._connection.seal
+        if seal is None:
+            return
+
+        def work(db: sqlite3.Connection) -> None:
+            _write_state(db, seal.renew(_rewrite_macs(db, seal), _state(db)))
+
+        await self._connection.ask(_Job(work, writes=True))
 
     async def check(self) -> str:
         """What SQLite finds wrong with the file, empty if nothing; it is recovered if that was asked for at `open`.
@@ -239,6 +263,38 @@ class SqliteStore:
         await self._connection.ask(_Job(lambda db: self._connection.recover(fault)))
         return fault
 
+    async def size(self) -> StoreSize:
+        """See HistoryStore."""
+        streams = await self._rows(
+            "SELECT e.stream, COUNT(*), TOTAL(LENGTH(p.body)) FROM entries e "
+            "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq GROUP BY e.stream"
+        )
+        tables = await self._rows("SELECT tbl, COUNT(*), TOTAL(LENGTH(value)) FROM kept GROUP BY tbl")
+        path = self._connection.path
+        files = [path, path.with_name(f"{path.name}-wal")]
+        return StoreSize(
+            place=self.place,
+            bytes_on_disk=sum(file.stat().st_size for file in files if file.exists()),
+            streams={str(stream): (count, int(size)) for stream, count, size in streams},
+            tables={str(table): (count, int(size)) for table, count, size in tables},
+        )
+
+    async def set_aside(self) -> str:
+        """See HistoryStore."""
+        return await self._connection.ask(_Job(lambda db: self._connection.set_aside()))
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncGenerator[SqliteStore]:
+        """See HistoryStore."""
+        view = SqliteStore(self._connection.path)
+        try:
+            # A transaction that has read sees the file as it is from then on.
+            await view._rows("BEGIN")
+            await view._rows("SELECT MAX(seq) FROM entries")
+            yield view
+        finally:
+            await view.close()
+
     async def _rows(self, query: str, *values: Any) -> list[Any]:
         return await self._connection.ask(_Job(lambda db: db.execute(query, values).fetchall()))
 
@@ -250,7 +306,7 @@ class _Connection:
 
     def __init__(self, path: Path, recovered: Callable[[Recovery], None] | None, seal: Seal | None) -> None:
         self.seal = seal
-        self._path = path
+        self.path = path
         self._recovered = recovered
         self._sealed = (0, 0)
         self._db: sqlite3.Connection | None = None
@@ -265,7 +321,7 @@ class _Connection:
         """Do a job in the thread; its result, for the loop that asks."""
         with self._lock:
             if self._ended:
-                raise StoreError(f"cannot {_verb(job)} the store {self._path}: it is closed")
+                raise StoreError(f"cannot {_verb(job)} the store {self.path}: it is closed")
             self._queue.put(job)
         return await asyncio.wrap_future(job.done)
 
@@ -310,7 +366,7 @@ class _Connection:
             match outcome:
                 case sqlite3.Error() | UnicodeError() | OSError():
                     hint = recovery_hint(outcome)
-                    error = StoreError(f"cannot {_verb(job)} the store {self._path}: {outcome}{hint}")
+                    error = StoreError(f"cannot {_verb(job)} the store {self.path}: {outcome}{hint}")
                     error.__cause__ = outcome
                     job.done.set_exception(error)
                 case BaseException():
@@ -326,7 +382,7 @@ class _Connection:
         db.execute("BEGIN IMMEDIATE")
         try:
             if self.seal is not None and self._sealed != self._file:
-                self.seal.open(db)
+                _open_seal(db, self.seal)
             outcomes = [self._alone(db, job) for job in jobs]
             db.execute("COMMIT")
             self._sealed = self._file
@@ -334,6 +390,8 @@ class _Connection:
             # A full disk or a damaged file may have ended the transaction by itself.
             if db.in_transaction:
                 db.execute("ROLLBACK")
+            if self.seal is not None:
+                self.seal.discard()
             raise
         if any(job.power_loss for job in jobs):
             self._sync()
@@ -358,7 +416,7 @@ class _Connection:
 
         Only the log: closing the file itself would let go of the locks that SQLite holds on it.
         """
-        log = self._path.with_name(f"{self._path.name}-wal")
+        log = self.path.with_name(f"{self.path.name}-wal")
         if log.exists():
             descriptor = os.open(log, os.O_RDONLY)
             try:
@@ -368,19 +426,35 @@ class _Connection:
 
     def _current(self) -> sqlite3.Connection:
         """The connection to the file that stands there now: another process may have recovered it meanwhile."""
-        if self._db is not None and self._file != (0, 0) and identity(self._path) != self._file:
+        if self._db is not None and self._file != (0, 0) and identity(self.path) != self._file:
             self._db.close()
             self._db = None
         if self._db is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            db = open_database(self._path)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            db = open_database(self.path)
             try:
-                migrate(db, self._path)
+                migrate(db, self.path)
             except BaseException:
                 db.close()
                 raise
-            self._db, self._file = db, identity(self._path)
+            self._db, self._file = db, identity(self.path)
         return self._db
+
+    def set_aside(self) -> str:
+        """Give the file another name; what comes next is written to a new one."""
+        from pegboard.store.recovery import exclusive
+
+        with exclusive(self.path):
+            if self._db is not None:
+                # Nothing may stay in the log: a log belongs to the file of its name.
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._db.close()
+                self._db = None
+            aside = self.path.with_name(f"{self.path.name}.before-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            self.path.rename(aside)
+            for log in ("-wal", "-shm"):
+                self.path.with_name(f"{self.path.name}{log}").unlink(missing_ok=True)
+        return str(aside)
 
     def recover(self, fault: str) -> bool:
         """Put what can be saved of the damaged file in its place; whether the store can be used again."""
@@ -392,10 +466,10 @@ class _Connection:
         if self._db is not None:
             self._db.close()
             self._db = None
-        with exclusive(self._path):
+        with exclusive(self.path):
             # Whoever was here first may have recovered it.
-            if before == identity(self._path) or not self._opens():
-                done = recover(self._path)
+            if before == identity(self.path) or not self._opens():
+                done = recover(self.path)
                 if done is None:
                     return False
         if done is not None:
@@ -443,8 +517,44 @@ def _put(db: sqlite3.Connection, puts: Sequence[Put], seal: Seal | None) -> tupl
             )
             versions.append(version + 1)
     if seal is not None and puts:
-        seal.change(db, difference)
+        _write_state(db, seal.next(_state(db), difference))
     return tuple(versions)
+
+
+def _open_seal(db: sqlite3.Connection, seal: Seal) -> None:
+    """Seal what an older Pegboard wrote, and what it had deleted by then."""
+    if not seal.open(_state(db)):
+        return
+    db.execute(
+        "INSERT OR REPLACE INTO kept SELECT ?, e.stream, CAST(MAX(e.seq) AS BLOB), 1, '' FROM entries e "
+        "LEFT JOIN payloads p ON p.stream=e.stream AND p.seq=e.seq WHERE p.seq IS NULL GROUP BY e.stream",
+        (PURGED,),
+    )
+    _write_state(db, seal.first(_rewrite_macs(db, seal)))
+
+
+def _rewrite_macs(db: sqlite3.Connection, seal: Seal) -> list[str]:
+    """Give every row the mac that it should have; all of them."""
+    rows = [(row.value, seal.mac(table, row), table, row.key) for table, row, _ in list(_sealed_rows(db))]
+    db.executemany("UPDATE kept SET value=?, mac=? WHERE tbl=? AND key=?", rows)
+    return [mac for _, mac, _, _ in rows]
+
+
+def _sealed_rows(db: sqlite3.Connection) -> Iterator[tuple[str, Row, str]]:
+    """Every row with its table and its mac."""
+    for table, key, value, version, mac in db.execute("SELECT tbl, key, value, version, mac FROM kept"):
+        row = Row(str(key), value if isinstance(value, bytes) else str(value).encode(), version)
+        yield str(table), row, str(mac)
+
+
+def _state(db: sqlite3.Connection) -> SealState | None:
+    row = db.execute("SELECT changes, total, mac FROM seal").fetchone()
+    return None if row is None else SealState(*row)
+
+
+def _write_state(db: sqlite3.Connection, state: SealState | None) -> None:
+    if state is not None:
+        db.execute("INSERT OR REPLACE INTO seal VALUES (1, ?, ?, ?)", state)
 
 
 def _range(table: str, start: str, end: str | None) -> tuple[str, list[Any]]:

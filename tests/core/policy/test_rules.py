@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pegboard import Effect, Rule
+from pegboard import Effect, Policy, Rule
 from pegboard.core.errors import ConfigError
-from pegboard.core.policy.rules import Situation, host_matches, path_glob, path_matches
+from pegboard.core.hosts import host_matches
+from pegboard.core.policy.rules import Situation, path_glob, path_matches
 from tests.ledger import owes
 
 HERE = Situation(workspace="/w/p", home="/h/ann")
@@ -199,7 +200,7 @@ def test_what_unless_names_is_left_out() -> None:
         ("example.com", "example.com", True),
         ("example.com", "EXAMPLE.com.", True),
         ("example.com", "example.com.:443", True),
-        ("example.com", "example.com:8443", True),
+        ("example.com", "example.com:8443", False),
         ("example.com", "notexample.com", False),
         ("example.com", "a.example.com", False),
         ("*.example.com", "a.example.com", True),
@@ -221,6 +222,36 @@ def test_what_unless_names_is_left_out() -> None:
 )
 def test_hosts_match_whole_labels(pattern: str, target: str, expected: bool) -> None:
     assert host_matches(pattern, target) is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "expected"),
+    [
+        ("allow connect:example.com", "example.com", True),
+        ("allow connect:example.com", "example.com:80", True),
+        ("allow connect:example.com", "example.com:443", True),
+        ("allow connect:example.com", "example.com:22", False),
+        ("allow connect:*.example.com", "a.example.com:22", False),
+        ("allow connect:example.com:22", "example.com:22", True),
+        ("allow connect:example.com:22", "example.com", False),
+        ("allow connect:example.com:*", "example.com:22", True),
+        ("allow connect:*", "example.com:22", True),
+        ("allow connect:* unless=connect:example.com", "example.com:22", False),
+        ("allow connect:example.com", "example.com:*", False),
+        ("deny connect:example.com", "example.com:22", True),
+        ("ask connect:example.com", "example.com:22", True),
+        ("deny connect:example.com:443", "example.com", True),
+        ("deny connect:example.com:22", "example.com", False),
+        ("deny connect:* unless=connect:example.com", "example.com:22", True),
+        ("deny connect:* unless=connect:example.com", "example.com:443", False),
+        ("allow connect:b\u00fccher.example", "xn--bcher-kva.example", True),
+    ],
+)
+def test_a_rule_that_permits_a_host_means_the_web_s_ports_and_one_that_forbids_it_every_port(
+    line: str, target: str, expected: bool
+) -> None:
+    assert covers(line, Effect("connect", target)) is expected
+    assert (Policy.of([line])((Effect("connect", target),), HERE).verdict == line.split()[0]) is expected
 
 
 @owes("perm-09")

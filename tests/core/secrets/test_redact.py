@@ -62,6 +62,22 @@ def test_one_value_has_one_mark_in_all_its_spellings() -> None:
         assert redaction_mark(KNOWN) in redactor.redact(f"x {spelling} y")[0], spelling
 
 
+def test_a_value_is_found_in_every_way_to_write_it_in_a_url() -> None:
+    value = "s3cret/Value+with?odd=chars 77"
+    redactor = Redactor({"T": value})
+    spellings = [
+        "s3cret%2FValue%2Bwith%3Fodd%3Dchars%2077",
+        "s3cret%2fValue%2bwith%3fodd%3dchars%2077",
+        "s3cret/Value%2Bwith%3Fodd%3Dchars%2077",
+        "s3cret%2FValue%2Bwith%3Fodd%3Dchars+77",
+        base64.urlsafe_b64encode(b"xx>>>" + value.encode() + b">>>").decode(),
+    ]
+
+    for spelling in spellings:
+        text, found = redactor.redact(f"https://x.example/?q={spelling}&z=1")
+        assert found and "chars" not in text and "Value" not in text, text
+
+
 def test_a_value_with_quotes_is_found_inside_json() -> None:
     value = 'pass"word\\with'
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from pegboard.core.effects import Effect
+from pegboard.core.hosts import split_port
 from pegboard.core.policy.patterns import pattern_words
-from pegboard.core.policy.rules import Rule, Situation, is_literal, split_port
+from pegboard.core.policy.rules import Rule, Situation, is_literal
 
 Found: TypeAlias = tuple[Rule | None, Rule | None, Rule | None]
 """The first deny, the first allow or ask, and the user's first override that cover an effect."""
@@ -106,7 +107,7 @@ def _by_target(kind: str, target: str) -> tuple[str, str] | None:
     if kind in _PATHS:
         return _by_path(target)
     if kind == "connect":
-        host = split_port(target.lower())[0].rstrip(".").removeprefix("*.")
+        host = split_port(target)[0].rstrip(".").removeprefix("*.")
         return None if _WILD.search(host) else ("host", host)
     return None if _WILD.search(target) else ("exact", target)
 
@@ -178,7 +179,7 @@ def _prefixes(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_host(target: str) -> Iterator[tuple[str, str]]:
-    host = split_port(target.lower())[0].rstrip(".")
+    host = split_port(target)[0].rstrip(".")
     yield "host", host
     at = host.find(".")
     while at >= 0:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pegboard.core.effects import EFFECT_KINDS, Effect, EffectKind, Verdict
 from pegboard.core.errors import ConfigError
 from pegboard.core.errors import check_text as given_text
+from pegboard.core.hosts import host_matches
 from pegboard.core.policy.patterns import (
     NEVER,
     exec_pattern_matches,
@@ -66,7 +67,8 @@ class Rule:
         kind: the effect's kind, `*` for every kind.
         target: what it is done to. Paths: gitignore globs, relative to the workspace, or absolute
             with a leading `/` or `~`; a pattern that names a folder covers all below it. exec: program and
-            arguments, token by token. Hosts: whole labels, `*.example.com`. Others: `*` globs.
+            arguments, token by token. Hosts: whole labels, `*.example.com`; without a port an allow means ports 80
+            and 443, a deny or ask every port, `host:*` is every port too. Others: `*` globs.
             `*` alone is everything.
         unless: targets that the rule leaves out.
         conditions: a glob by the name in `CONDITIONS`, all must hold. `a|b` is either,
@@ -189,9 +191,10 @@ class Rule:
             return False
         if not target_matches(self.target, effect, situation, forbids=forbids):
             return False
-        # What a rule that forbids leaves out is permitted by that, so it is read as narrowly.
+        # What a rule that forbids leaves out is permitted by that, so it is read as narrowly, and the other way round.
         return not any(
-            target_matches(u, effect, situation) and (not forbids or permits(u, effect)) for u in self.unless
+            target_matches(u, effect, situation, forbids=not forbids) and (not forbids or permits(u, effect))
+            for u in self.unless
         )
 
     def __str__(self) -> str:
@@ -305,7 +308,7 @@ def target_matches(pattern: str, effect: Effect, situation: Situation, *, forbid
 
     Args:
         forbids: the pattern denies or asks; commands are then matched by any folder of the program, and
-            with further arguments.
+            with further arguments, and hosts on every port.
     """
     if pattern == "*":
         return True
@@ -317,7 +320,7 @@ def target_matches(pattern: str, effect: Effect, situation: Situation, *, forbid
     if effect.kind in _PATHS:
         return path_matches(pattern, effect.target, situation)
     if effect.kind == "connect":
-        return host_matches(pattern, effect.target)
+        return host_matches(pattern, effect.target, any_port=forbids)
     return glob(pattern)(effect.target)
 
 
@@ -359,25 +362,3 @@ def path_regex(pattern: str) -> str:
     if NEVER in regex:
         raise re.error("its brackets match nothing", pattern)
     return f"/?{'' if anchored else '(?:.*/)?'}{regex}(?:/.*)?"
-
-
-def host_matches(pattern: str, target: str) -> bool:
-    """Whole-label host matching: `*.pkg.example` covers `a.pkg.example`, never `notpkg.example`."""
-    host, port = split_port(target.lower())
-    wanted, wanted_port = split_port(pattern.lower())
-    if wanted_port not in ("", "*", port):
-        return False
-    # A trailing dot names the same host; `evil.example.` must not slip past a rule for `evil.example`.
-    host, wanted = host.rstrip("."), wanted.rstrip(".")
-    if wanted.startswith("*."):
-        return host.endswith(wanted[1:]) and len(host) > len(wanted) - 1
-    return wanted in ("*", "**") or host == wanted
-
-
-def split_port(text: str) -> tuple[str, str]:
-    """Host and port of `host:port` or `[v6]:port`; the port is empty where none is named."""
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        return host, rest.lstrip(":")
-    host, colon, port = text.rpartition(":")
-    return (host, port) if colon and (port.isdigit() or port == "*") and ":" not in host else (text, "")

@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Plan
+from pegboard.core.hosts import host_matches
 from pegboard.core.policy.grants import below
 from pegboard.core.policy.policy import Decision, EffectDecision
-from pegboard.core.policy.rules import Situation, glob, host_matches, path_matches, path_regex
+from pegboard.core.policy.rules import Situation, glob, path_matches, path_regex
 
 PRIVATE: Final = "private"
 UNTRUSTED: Final = "untrusted"
@@ -228,7 +229,7 @@ class TaintTracker:
                 ours = effect.kind == "call" and effect.target.startswith("python/")
                 if not ours and not self._matches(self.rules.trusted, effect):
                     out.setdefault(UNTRUSTED, str(effect))
-                if self._matches(self.rules.private, effect):
+                if self._matches(self.rules.private, effect, any_port=True):
                     out.setdefault(PRIVATE, str(effect))
         return out
 
@@ -266,11 +267,11 @@ class TaintTracker:
             out.setdefault(label, f"read {path} ({source})")
 
     @staticmethod
-    def _matches(patterns: tuple[str, ...], effect: Effect) -> bool:
+    def _matches(patterns: tuple[str, ...], effect: Effect, *, any_port: bool = False) -> bool:
         for pattern in patterns:
             kind, colon, target = pattern.partition(":")
             if colon and kind == effect.kind:
-                if kind == "connect" and host_matches(target, effect.target):
+                if kind == "connect" and host_matches(target, effect.target, any_port=any_port):
                     return True
                 if kind != "connect" and glob(target)(effect.target):
                     return True

@@ -10,8 +10,9 @@ from typing import Any, Final, Protocol, cast
 
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import InvalidArguments, PermissionDenied, Unavailable
+from pegboard.core.hosts import host_matches
 from pegboard.core.policy.patterns import exec_pattern_matches
-from pegboard.core.policy.rules import glob, host_matches
+from pegboard.core.policy.rules import glob
 
 _REFERENCE: Final = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*[A-Za-z0-9]|[A-Za-z0-9])")
 

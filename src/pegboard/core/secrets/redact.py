@@ -13,7 +13,7 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol, cast
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from pegboard.core.secrets.forms import FINDERS, lower, value_of
 
@@ -59,6 +59,9 @@ MARK: Final = re.compile(r"\[redacted:[0-9a-f]{8}\]")
 
 # A line end, in JSON or source text escaped, and what stands in front of a quoted, compared or numbered line.
 _WRAP: Final = r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}(?:n|x0a|u000a))[ \t>|+-]{0,8}(?:\d{1,7}[→:|\t-][ \t]?)?"
+
+
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 
 
 def redaction_mark(value: str) -> str:
@@ -253,13 +256,17 @@ def _spellings(value: str) -> Iterator[str]:
             yield encoded.rstrip("=")
     # Inside a longer base64 text the value stands at one of three offsets; its inner letters are the same.
     for offset in (0, 1, 2):
-        inner = base64.b64encode(b"\0" * offset + raw).decode().rstrip("=")[(offset + 1) * (offset > 0) : -2]
-        if len(inner) >= _MIN_PART:
-            yield inner
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            inner = encode(b"\0" * offset + raw).decode().rstrip("=")[(offset + 1) * (offset > 0) : -2]
+            if len(inner) >= _MIN_PART:
+                yield inner
     for spelling in (raw.hex(), "".join(f"%{byte:02x}" for byte in raw)):
         yield spelling
         yield spelling.upper()
-    yield quote(value, safe="")
+    # A path keeps its slashes, a form writes a blank as +, and some write the digits in lower case (RFC 3986 §2.1).
+    for spelling in (quote(value, safe=""), quote(value), quote_plus(value)):
+        yield spelling
+        yield _ESCAPE.sub(lambda match: match[0].lower(), spelling)
     if len(value) >= _MIN_PART:
         yield value[::-1]
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

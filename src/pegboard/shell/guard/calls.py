@@ -297,9 +297,14 @@ class TooMuch(Exception):
 
 @dataclass(slots=True)
 class Findings:
-    """Collects; `ask` and `deny` speak of the segment at hand, paths and hosts for themselves."""
+    """Collects; `ask` and `deny` speak of the segment at hand, paths and hosts for themselves.
+
+    Attributes:
+        confined: a sandbox confines the command; see `judge`.
+    """
 
     places: OperandResolver
+    confined: bool = False
     effects: list[Effect] = field(default_factory=list[Effect])
     decision: Verdict = "allow"
     reason: str = ""
@@ -325,6 +330,19 @@ class Findings:
     def deny(self, reason: str) -> None:
         """The segment at hand must not run."""
         self._raise("deny", reason)
+
+    def note(self, look: Callable[[], None]) -> None:
+        """Keep the commands and the files of the workspace that `look` finds, for rules and labels, and no verdict."""
+        kept, decision, reason = self.open_segment(), self.decision, self.reason
+        before = len(self.effects)
+        look()
+        self.effects[before:] = [
+            replace(e, at_least="allow", reason="")
+            for e in self.effects[before:]
+            if e.kind == "exec" or (e.kind == "read" and not e.target.startswith(("/", "…")))
+        ]
+        self.decision, self.reason = decision, reason
+        self.resume(kept)
 
     def _raise(self, verdict: Verdict, reason: str) -> None:
         if _RANK[verdict] > _RANK[self.verdict]:

@@ -110,8 +110,14 @@ def _short(
             # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
             return 1, None, True
         if letter in takes:
-            if letter in "rMm" and (
-                REACHES.match(rest) or (not rest and at + 1 < len(args) and REACHES.match(args[at + 1].text))
+            # In a sandbox code may load the same by itself.
+            if (
+                letter in "rMm"
+                and not call.found.confined
+                and (
+                    REACHES.match(rest)
+                    or (not rest and at + 1 < len(args) and REACHES.match(args[at + 1].text))
+                )
             ):
                 call.ask_unless_known(
                     call.program,

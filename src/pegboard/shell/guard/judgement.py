@@ -70,6 +70,7 @@ def judge(
     *,
     working_dir: Path | str | None = None,
     home: Path | str | None = None,
+    confined: bool = False,
 ) -> Judgement:
     """Judge a bash command as `workspace` mode does: inside and without network passes, the rest asks.
 
@@ -80,6 +81,8 @@ def judge(
         workspace: the folder that may be read and written.
         working_dir: where the command starts, relative to the workspace or absolute; None = the workspace.
         home: what `~` means; None = the home folder of this process's user.
+        confined: a sandbox confines the command. Code in its words (`python3 -c`, `node -e`, here-documents) then gets
+            the answer of a file of the workspace that holds it; the commands that it starts are still among the effects.
 
     Returns:
         A Judgement; no text raises.
@@ -90,7 +93,7 @@ def judge(
     )
     home_text = str(home) if home is not None else _own_home()
     places = OperandResolver(root, home_text)
-    found = Findings(places)
+    found = Findings(places, confined)
     given = command
     problem = hidden_characters(command)
     if problem:
