@@ -178,7 +178,7 @@ def find_session(rows: Sequence[SessionRow], wanted: str) -> SessionRow:
         [r for r in rows if short.channel and short.matches(SessionKey.parse(r.key))],
         [r for r in rows if wanted.startswith("@") and SessionKey.parse(r.key).id.casefold() == name],
     )
-    found = next((way for way in ways if way), [])
+    found = next((way for way in ways if way), ways[0])
     if not found:
         raise NotFound(f"there is no session {wanted!r}", hint="sessions_list shows those there are.")
     if len(found) > 1:
