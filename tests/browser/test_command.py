@@ -65,6 +65,31 @@ def test_a_page_is_opened_under_the_settings_and_what_rules_deny_is_not_loaded_b
     assert "localhost" in str(named["error"])
 
 
+@owes("K-55")
+def test_where_a_page_connected_to_is_recorded_with_the_call(site: Site, tmp_path: Path) -> None:
+    site.extra["/shop.html"] = f"<title>Shop</title><img src='{site.url('/form.html', 'localhost')}'>"
+    settings = tmp_path / ".config" / "pegboard"
+    settings.mkdir(parents=True)
+    (settings / "pegboard.toml").write_text(
+        f'rules = ["allow connect:127.0.0.1:{site.port}"]\n[network]\nallow_hosts = ["127.0.0.1:{site.port}"]\n'
+    )
+
+    status, _ = call(tmp_path, "action=navigate", f"url={site.url('/shop.html')}")
+    listed = subprocess.run(
+        [sys.executable, "-m", "pegboard.cli.main", "audit", "destinations", "--json"],
+        cwd=tmp_path / "work", env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+        check=True,
+    )  # fmt: skip
+
+    tried = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert status == 0
+    assert [(t["tool"], t["host"], t["port"], t["allowed"]) for t in tried] == [
+        ("browser", "127.0.0.1", site.port, True),
+        ("browser", "localhost", site.port, False),
+    ]
+    assert all(t["call"] for t in tried)
+
+
 @owes("M-35")
 @pytest.mark.parametrize(
     ("table", "why"),

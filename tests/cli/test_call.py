@@ -310,3 +310,23 @@ def test_a_refused_call_is_listed_as_denied_and_a_failed_one_as_failed(
     rows = [json.loads(line) for line in listed.splitlines()]
     assert [row["status"] for row in rows] == ["denied", "failed"]
     assert "denied" in pegboard("runs", "show", rows[0]["run"]).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("read_file", "path=../x"),
+        ("list_dir", "path=/"),
+        ("grep", "pattern=x", "path=/etc"),
+        ("glob", "pattern=*", "path=.."),
+    ],
+)
+def test_a_path_that_no_approval_opens_is_refused_before_anyone_is_asked(
+    pegboard: Run, words: tuple[str, ...]
+) -> None:
+    alone, with_yes = pegboard("call", *words), pegboard("call", *words, "--yes")
+
+    for done in (alone, with_yes):
+        assert done.status == 3
+        assert "is outside the workspace" in done.err
+        assert "--yes" not in done.err

@@ -290,7 +290,10 @@ def test_a_time_span_is_a_number_with_a_unit(pegboard: Run, since: str) -> None:
 
 
 def test_a_list_without_entries_says_so(pegboard: Run) -> None:
-    assert pegboard("audit", "destinations").out == "no sandboxed command has tried to connect\n"
+    assert (
+        pegboard("audit", "destinations").out
+        == "no sandboxed command and no browser page has tried to connect\n"
+    )
     assert pegboard("audit", "destinations", "--json").out == ""
 
 

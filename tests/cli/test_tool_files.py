@@ -170,7 +170,7 @@ def test_a_plugin_that_is_allowed_and_not_installed_is_an_error_with_its_name(
         ("[compat.nanobot]\ndeny_pattern = []", ["compat.nanobot.deny_pattern", "'deny_patterns'"]),
         (
             "[compat.nanobot]\ndeny_patterns = ['(']",
-            ["compat.nanobot", "deny_patterns", "no regular expression"],
+            ["compat.nanobot", "deny_patterns", "not a regular expression"],
         ),
     ],
 )

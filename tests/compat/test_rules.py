@@ -98,7 +98,7 @@ def test_own_deny_patterns_replace_the_defaults_and_an_empty_list_denies_nothing
     assert decide(own, "CURL x") == "deny"
     assert decide(own, "rm -rf build") == "allow"
     assert decide(compile_rules("nanobot", {"deny_patterns": []}), "rm -rf build") == "allow"
-    with raises(ConfigError, match="no regular expression"):
+    with raises(ConfigError, match="not a regular expression"):
         compile_rules("nanobot", {"deny_patterns": ["("]})
 
 
@@ -212,6 +212,23 @@ def test_blocked_hosts_win_over_allowed_ones(host: str, verdict: str) -> None:
     situation = Situation(values={"tool": "web_fetch"})
 
     assert policy((Effect("connect", host),), situation).verdict == verdict
+
+
+@owes("M-60")
+@pytest.mark.parametrize("tool", ["web_search", "web_fetch", "browser"])
+def test_a_blocked_host_is_blocked_for_everything_that_reads_the_web(tool: str) -> None:
+    policy = Policy(rules=compile_rules("moltbot", MOLTBOT).rules)
+    situation = Situation(values={"tool": tool})
+
+    blocked = [policy((Effect("connect", h),), situation) for h in ("malware.com", "x.malware.com")]
+
+    assert [(d.verdict, d.reason) for d in blocked] == [("deny", "blockedDomains")] * 2
+
+
+def test_what_may_be_fetched_alone_does_not_bind_the_browser() -> None:
+    policy = Policy(rules=compile_rules("moltbot", MOLTBOT).rules)
+
+    assert policy((Effect("connect", "other.org"),), Situation(values={"tool": "browser"})).verdict == "ask"
 
 
 @owes("M-61", "M-62", "X-24")

@@ -149,7 +149,7 @@ def test_what_is_no_tool_is_named() -> None:
         Toolkit([5])
     with raises(BuildError, match="parameters are a int"):
         adapt(SimpleNamespace(name="x", parameters=5, run=lambda: None))
-    with raises(BuildError, match="is no parameter"):
+    with raises(BuildError, match="is not a parameter"):
         adapt(SimpleNamespace(name="x", parameters=[5], run=lambda: None))
 
 

@@ -95,8 +95,8 @@ def test_a_function_of_the_arguments_says_nothing_about_kinds_before_a_call() ->
         (lambda: tool(effects=PURE, name="a b")(plain), "'a b' is not a valid tool name"),
         (lambda: tool(effects=PURE, level="maybe")(plain), "none of auto, confirm, deny"),  # type: ignore[call-overload]
         (lambda: tool(plain), "declares no effects"),
-        (lambda: tool(effects=["read"])(plain), "'read' is no effect"),  # type: ignore[list-item]
-        (lambda: tool(effects=[Effect("burn", "x")])(plain), "is no effect"),  # type: ignore[arg-type]
+        (lambda: tool(effects=["read"])(plain), "'read' is not an effect"),  # type: ignore[list-item]
+        (lambda: tool(effects=[Effect("burn", "x")])(plain), "is not an effect"),  # type: ignore[arg-type]
     ],
 )
 def test_a_wrong_tool_does_not_build(make: Any, said: str) -> None:

@@ -243,7 +243,7 @@ def test_a_chat_completion_is_read_by_its_text() -> None:
     reply = {"choices": [{"message": {"content": '<tool_call>{"name": "a", "arguments": {}}</tool_call>'}}]}
 
     assert [c.name for c in text.decode(reply)] == ["a"]
-    with raises(ModelError, match="no text"):
+    with raises(ModelError, match="not text"):
         text.decode(7)
 
 

@@ -37,7 +37,7 @@ class MemoryFiles:
 
     def _at(self, path: str) -> str:
         if "\0" in path or not path.strip():
-            raise InvalidArguments(f"{path!r} is no path.")
+            raise InvalidArguments(f"{path!r} is not a path.")
         target = posixpath.normpath(path)
         if target.startswith(("/", "../", "~")) or target == "..":
             raise OutsideWorkspace(f"{path} is outside the workspace.")

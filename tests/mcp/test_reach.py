@@ -11,7 +11,8 @@ from pytest import raises
 
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.auth import FileTokens, interactive_auth
-from pegboard.mcp.http import AddressGuard, GuardedTransport
+from pegboard.mcp.http import AddressGuard
+from pegboard.net.transport import GuardedTransport
 from tests.ledger import owes
 from tests.mcp.test_auth import Guarded, Issuer, browser, on, tools_of
 
@@ -52,7 +53,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 )  # fmt: skip
 async def test_a_public_server_sends_us_to_public_places_only(url: str) -> None:
     with raises(Unavailable, match="not asked") as caught:
-        await AddressGuard((PUBLIC,), resolve).address(url)
+        await AddressGuard((PUBLIC,), resolve).addresses(url)
 
     assert "oauth.issuer" in caught.value.hint
 
@@ -71,7 +72,7 @@ async def test_a_public_server_sends_us_to_public_places_only(url: str) -> None:
     ],
 )
 async def test_what_is_near_may_name_what_is_as_near(own: str, url: str, address: str | None) -> None:
-    assert await AddressGuard((own,), resolve).address(url) == address
+    assert list(await AddressGuard((own,), resolve).addresses(url)) == ([address] if address else [])
 
 
 @pytest.mark.parametrize(
@@ -84,20 +85,20 @@ async def test_what_is_near_may_name_what_is_as_near(own: str, url: str, address
 )  # fmt: skip
 async def test_and_nothing_nearer_nor_a_clouds_metadata(own: str, url: str) -> None:
     with raises(Unavailable, match="not asked"):
-        await AddressGuard((own,), resolve).address(url)
+        await AddressGuard((own,), resolve).addresses(url)
 
 
 async def test_what_the_settings_name_is_reached_wherever_it_is() -> None:
     reach = AddressGuard((PUBLIC, "https://10.9.9.9/realm"), resolve)
 
-    assert await reach.address("https://10.9.9.9/realm/token") is None
+    assert await reach.addresses("https://10.9.9.9/realm/token") == ()
     with raises(Unavailable):
-        await reach.address("https://10.9.9.9:6379/")
+        await reach.addresses("https://10.9.9.9:6379/")
 
 
 async def test_what_is_told_of_a_refused_address_holds_no_secret() -> None:
     with raises(Unavailable) as caught:
-        await AddressGuard((PUBLIC,), resolve).address("https://me:hush@10.0.0.1/x?key=hush#hush")
+        await AddressGuard((PUBLIC,), resolve).addresses("https://me:hush@10.0.0.1/x?key=hush#hush")
 
     assert "hush" not in str(caught.value) and "10.0.0.1" in str(caught.value)
 
@@ -111,9 +112,7 @@ async def test_a_name_is_looked_up_once_and_asked_by_its_own_name() -> None:
 
     async with on(Issuer()) as issuer:
         reach = AddressGuard(("http://127.0.0.1:1/mcp",), once)
-        async with httpx2.AsyncClient(
-            transport=GuardedTransport(httpx2.AsyncHTTPTransport(), reach)
-        ) as client:
+        async with httpx2.AsyncClient(transport=GuardedTransport(reach.addresses)) as client:
             url = f"http://issuer.test:{issuer.port}/.well-known/oauth-authorization-server"
             reply = await client.get(url)
 

@@ -199,7 +199,7 @@ async def test_a_malformed_introduction_is_refused_by_the_name_of_its_fault(
         ({"tools": None}, [], "without a list"),
         ({"tools": {"t": {}}}, [], "without a list"),
         ({"tools": [tool("t"), "u", None]}, ["mcp_s_t"], "2 entries that are no objects"),
-        ({"tools": [tool("t")], "nextCursor": 2}, ["mcp_s_t"], "a cursor that is no text"),
+        ({"tools": [tool("t")], "nextCursor": 2}, ["mcp_s_t"], "a cursor that is not text"),
         ({"tools": [tool("t")] * 9}, ["mcp_s_t"], "two tools of this name"),
     ],
     ids=["nothing", "null", "map", "rows", "cursor", "again"],

@@ -6,24 +6,32 @@ import base64
 import io
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from email import message_from_bytes
+from email.message import Message
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from PIL import Image as Pillow
 
 from pegboard import Agent, Executor, builtin
 from pegboard.app.media import image_generator
+from pegboard.app.pricing import price_of_media
 from pegboard.compat.moltbot import create_image_tool
 from pegboard.config.media import MediaProvider, MediaUse
 from pegboard.core.content import Block, Image
 from pegboard.core.errors import ConfigError, InvalidArguments, ToolError, Unavailable
+from pegboard.core.events import CallFinished
+from pegboard.core.policy.budgets import Budget, Meter
 from pegboard.documents.child import DocumentReader
 from pegboard.media.images import Images
 from pegboard.models import ScriptedModel
 from pegboard.net.client import HttpClient
 from pegboard.ports.media import GeneratedImage, ImageRequest
+from pegboard.ports.session_model import ModelAnswer
+from pegboard.services.usage import UsageReport
 from pegboard.web.fetch import WebReader
 from tests.ledger import owes
 from tests.web.site import Site, site
@@ -45,8 +53,9 @@ async def here() -> AsyncIterator[Site]:
         yield one
 
 
-def generator(here: Site, name: str = "openai", **own: str) -> Images:
-    provider = MediaProvider(**{"key": "k1", "url": here.url("/v1"), **own})
+def generator(here: Site, name: str = "openai", **own: Any) -> Images:
+    given: dict[str, Any] = {"key": "k1", "url": here.url("/v1"), **own}
+    provider = MediaProvider(**given)
     return image_generator(MediaUse(provider=name, providers={name: provider}), HttpClient())
 
 
@@ -63,6 +72,85 @@ class Painter:
         self.asked.append(request)
         image = Image(data=picture(), mime_type="image/png")
         return GeneratedImage(provider="painter", model="p1", image=image)
+
+
+# Tokens as the providers' references show them; dollars by their price lists, worked out by hand: gpt-image-1 costs
+# $5, $10 and $40 a million text, picture and output tokens; gemini-2.5-flash-image $0.30, $2.50 and $30.
+OPENAI_USAGE = {
+    "total_tokens": 100,
+    "input_tokens": 50,
+    "output_tokens": 50,
+    "input_tokens_details": {"text_tokens": 10, "image_tokens": 40},
+}
+GEMINI_USAGE = {
+    "promptTokenCount": 10,
+    "candidatesTokenCount": 1300,
+    "candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 1290}],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "answer", "dollars"),
+    [
+        ("openai", "/v1/images/generations", {"data": [{"b64_json": b64(picture())}], "usage": OPENAI_USAGE}, 0.00245),
+        (
+            "gemini", "/v1/models/gemini-2.5-flash-image:generateContent",
+            {
+                "candidates": [{"content": {"parts": [{"inlineData": {"data": b64(picture())}}]}}],
+                "usageMetadata": GEMINI_USAGE,
+            },
+            0.038728,
+        ),
+    ],
+)  # fmt: skip
+async def test_a_picture_costs_what_the_provider_counted_at_its_prices(
+    here: Site, name: str, path: str, answer: dict[str, Any], dollars: float
+) -> None:
+    here.answer(path, json.dumps(answer))
+    asked = generator(here, name)
+    provider, service = asked.choose()
+    # The provider's own server has the prices of the tables; this one stands in its place.
+    own = partial(price_of_media, name, service.model)
+    counted = (await provider.generate(service, ImageRequest(prompt="an otter"))).counted
+
+    assert own(counted) == pytest.approx(dollars)
+    assert (await asked.generate(ImageRequest(prompt="an otter"))).cost_usd is None
+
+
+async def test_a_picture_by_a_server_of_ones_own_costs_what_the_settings_say_and_budgets_count_it(
+    here: Site, tmp_path: Path
+) -> None:
+    here.answer("/v1/images/generations", json.dumps({"data": [{"b64_json": b64(picture())}]}))
+    priced = generator(here, price=0.04)
+    policy = [f"allow connect:{here.place}"]
+    async with Executor(
+        builtin("image_generate"), workspace=tmp_path, mode="workspace", policy=policy, provide=[priced]
+    ) as executor:
+        meter = Meter([Budget(name="art", tool="image_*", money=0.07, soft=1)])
+        parts = executor.pipeline.parts
+        parts.guards = replace(parts.guards, meter=meter)
+        results = [await executor.call("image_generate", {"prompt": f"otter {n}"}) for n in range(3)]
+
+    assert [r.ok for r in results] == [True, True, False]
+    assert results[0].notes.extra["cost_usd"] == pytest.approx(0.04)
+    assert results[2].error is not None and "$0.0800 of $0.0700" in results[2].error.message
+
+
+async def test_what_is_said_about_a_picture_is_paid_by_the_call(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(picture())
+    call = {"name": "image_describe", "arguments": {"path": "a.png"}}
+    model = ScriptedModel(
+        [{"calls": [call]}, {"text": "It is red.", "usage": {"cost_usd": 0.25}}, {"text": "Red."}]
+    )
+    agent = Agent(model=model, tools=builtin("image_describe"), workspace=tmp_path, store="memory")
+    report = UsageReport()
+
+    done = await agent.run("What is in a.png?", session="s")
+    report.add(agent.session("s"), day="today", session="s")
+
+    assert done.answer == "Red."
+    assert report.tools["image_describe"].cost_usd == pytest.approx(0.25)
+    assert report.sessions["s"].cost_usd == pytest.approx(0.25)
 
 
 @owes("M-41")
@@ -100,8 +188,7 @@ async def test_a_change_sends_the_pictures_as_a_form(here: Site) -> None:
 
     asked = here.asked[0]
     head = f"content-type: {asked.headers['content-type']}\r\n\r\n".encode()
-    parts = message_from_bytes(head + asked.body).get_payload()
-    assert isinstance(parts, list)
+    parts = cast("list[Message]", message_from_bytes(head + asked.body).get_payload())
     named = [(p.get_param("name", header="content-disposition"), p.get_payload(decode=True)) for p in parts]
     assert ("prompt", b"add a hat") in named
     assert [data for name, data in named if name == "image[]"] == [picture("blue"), picture("green")]
@@ -216,9 +303,9 @@ class Eyes:
     def __init__(self) -> None:
         self.asked: list[tuple[str, Sequence[Block]]] = []
 
-    async def answer(self, prompt: str, content: Sequence[Block] = ()) -> str:
+    async def answer(self, prompt: str, content: Sequence[Block] = ()) -> ModelAnswer:
         self.asked.append((prompt, content))
-        return "A red field."
+        return ModelAnswer(text="A red field.")
 
 
 @owes("X-47")
@@ -251,7 +338,7 @@ async def test_the_model_of_an_agent_looks_at_the_picture(tmp_path: Path) -> Non
     agent = Agent(tools=[builtin("image_describe")], model=model, workspace=tmp_path, mode="full")
     result = await agent.run("go")
 
-    assert [e.result.text for e in result.events if e.type == "call.finished"] == ["Blue."]
+    assert [e.result.text for e in result.events if isinstance(e, CallFinished)] == ["Blue."]
     assert result.answer == "done"
 
 

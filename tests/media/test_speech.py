@@ -199,6 +199,10 @@ async def test_a_call_that_cannot_be_meant_writes_nothing(tmp_path: Path, argume
         ("[media.tts]\nspeed = 3", "unknown key media.tts.speed"),
         ("[media.image]\ntimeout_s = 0", "media.image.timeout_s must be a number above 0"),
         ("[media.image.mine]\nurl = 'x'", "media.image.mine.url must be an http or https address"),
+        (
+            "[media.image.mine]\nurl = 'http://x'\nprice = '1'",
+            "media.image.mine.price must be a number of US dollars",
+        ),
         ("[media.tts.espeak]\nrate = 'x'", "unknown key media.tts.espeak.rate"),
     ],
 )

@@ -50,14 +50,18 @@ def test_every_form_is_read(text: str, reference: ModelReference) -> None:
     ("text", "said"),
     [
         ("opnai:x", "did you mean 'openai'"),
-        ("gpt-5", "unknown model provider"),
+        ("mistral-large", "unknown model provider"),
+        ("gpt-oss", "unknown model provider"),
+        ("openai/gpt-5", "write openai:gpt-5"),
+        ("olama:llama3", "did you mean 'ollama'"),
+        ("ollama:", "has no model name"),
         ("openai", "has no model name"),
         ("openai:", "has no model name"),
         ("local:x", "takes no name"),
         ("openai:@http://h/v1", "names no model before the @"),
         ("openai:m@http://user:pw@h/v1", "must not hold a key"),
-        ("openai:m@http://", "is no"),
-        ("openai:m@http://h:99999/v1", "is no URL"),
+        ("openai:m@http://", "is not an http"),
+        ("openai:m@http://h:99999/v1", "is not a URL"),
     ],
 )
 def test_anything_else_is_an_error_that_says_what_is_wrong(text: str, said: str) -> None:
@@ -65,6 +69,35 @@ def test_anything_else_is_an_error_that_says_what_is_wrong(text: str, said: str)
         parse(text)
 
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("gpt-4o", ModelReference("openai", "gpt-4o")),
+        ("o3", ModelReference("openai", "o3")),
+        ("o4-mini", ModelReference("openai", "o4-mini")),
+        ("claude-sonnet-5-5", ModelReference("anthropic", "claude-sonnet-5-5")),
+        ("gemini-3.8-flash", ModelReference("gemini", "gemini-3.8-flash")),
+        ("gpt-4o@http://h:1/v1", ModelReference("openai", "gpt-4o", "http://h:1/v1")),
+        ("ollama:llama3:8b", ModelReference("openai", "llama3:8b", "http://127.0.0.1:11434/v1")),
+        ("ollama:llama3@http://box:11434/v1", ModelReference("openai", "llama3", "http://box:11434/v1")),
+        ("LMStudio:qwen", ModelReference("openai", "qwen", "http://127.0.0.1:1234/v1")),
+    ],
+)
+def test_a_name_without_its_provider_means_the_obvious_one(text: str, reference: ModelReference) -> None:
+    assert parse(text) == reference
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("gpt-4o", "OPENAI_API_KEY"), ("claude-x", "ANTHROPIC_API_KEY"), ("gemini-x", "GEMINI_API_KEY")],
+)
+def test_a_missing_key_is_named_where_the_provider_was_not(text: str, key: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        made(text)
+
+    assert key in (caught.value.hint or "")
 
 
 def made(name: str | None, env: dict[str, str] | None = None, **more: Any) -> Any:

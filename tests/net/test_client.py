@@ -9,6 +9,7 @@ import zlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ async def here() -> AsyncIterator[Site]:
         yield one
 
 
-def opened(*sites: Site, **options: object) -> HttpClient:
-    return HttpClient(allow=tuple(s.place for s in sites), **options)  # type: ignore[arg-type]
+def opened(*sites: Site, **options: Any) -> HttpClient:
+    return HttpClient(allow=tuple(s.place for s in sites), **options)
 
 
 async def test_an_answer_is_read_whole_whatever_its_status(here: Site) -> None:
@@ -125,7 +126,10 @@ async def test_a_post_that_is_redirected_becomes_a_get_without_its_body(here: Si
 
 
 async def test_a_host_that_is_refused_is_not_asked_not_even_after_a_redirect(here: Site) -> None:
-    client = opened(here, refuse=lambda host: "blocked here" if host == "bad.example" else "")
+    def refuse(host: str) -> str:
+        return "blocked here" if host == "bad.example" else ""
+
+    client = opened(here, refuse=refuse)
     with pytest.raises(PermissionDenied, match="blocked here"):
         await client.request("GET", "http://bad.example/")
     url = here.answer("/a", "", status="302 Found", location="http://bad.example/")
@@ -218,7 +222,7 @@ async def test_a_broken_answer_is_an_error_and_no_hang(here: Site, head: bytes) 
 
 
 async def test_a_port_where_nobody_listens_says_so() -> None:
-    with pytest.raises(Unavailable, match=r"127\.0\.0\.1 cannot be reached"):
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 cannot be reached"):
         await HttpClient(allow=("127.0.0.1",)).request("GET", "http://127.0.0.1:1/")
 
 

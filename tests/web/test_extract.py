@@ -72,6 +72,33 @@ HIDDEN = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        # As generated documentation has them: a diagram alone, an index in frames, a page that has moved.
+        (
+            "<h1></h1><svg><title>x</title><defs><text>unused</text></defs><g><text>first</text></g><text>then</text></svg>",
+            "first then",
+        ),
+        (
+            "<frameset cols='20%,80%'><frame src=menu.html><frame src=/start.html><noframes><p>old</p></noframes></frameset>",
+            "[http://docs.example/a/menu.html](http://docs.example/a/menu.html)\n\n"
+            "[http://docs.example/start.html](http://docs.example/start.html)",
+        ),
+        (
+            "<head><meta http-equiv=refresh content=\"0; URL='new/'\"></head>",
+            "[http://docs.example/a/new/](http://docs.example/a/new/)",
+        ),
+        # Shown by a script, once it has run.
+        ("<body style='visibility:hidden'><p>Otters eat fish.</p></body>", "Otters eat fish."),
+        ("<style>body{opacity:0}</style><body><p>Otters eat fish.</p></body>", "Otters eat fish."),
+        ("<x-a><template shadowrootmode=open><p>Otters eat fish.</p></template></x-a>", "Otters eat fish."),
+    ],
+)
+def test_a_page_that_shows_something_has_text(html: str, text: str) -> None:
+    assert extract(f"<html>{html}</html>", "http://docs.example/a/").markdown == text
+
+
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_what_nobody_sees_is_removed(hidden: str, whole: bool) -> None:

@@ -15,6 +15,7 @@ from pegboard.core.errors import NotFound, PermissionDenied, ToolError, Unavaila
 from pegboard.core.events import CallFinished
 from pegboard.documents.child import DocumentReader
 from pegboard.net.client import HttpClient
+from pegboard.ports.session_model import ModelAnswer
 from pegboard.web.fetch import WebReader
 from tests.ledger import owes
 from tests.web.site import Asked, Site, Write, site
@@ -150,6 +151,7 @@ async def test_a_page_whose_encoding_is_guessed_says_so(here: Site) -> None:
     assert named.note == ""
 
 
+@owes("A-48")
 @pytest.mark.parametrize("label", ["application/pdf", "application/octet-stream", "text/html", "text/plain"])
 async def test_a_pdf_is_read_whatever_it_is_called(here: Site, label: str) -> None:
     from tests.documents.test_readers import pdf
@@ -274,9 +276,9 @@ class Model:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 
-    async def answer(self, prompt: str, content: Any = ()) -> str:
+    async def answer(self, prompt: str, content: Any = ()) -> ModelAnswer:
         self.asked.append((prompt, "".join(str(b.text) for b in content)))
-        return "the answer"
+        return ModelAnswer(text="the answer", cost_usd=0.5)
 
 
 def executor(here: Site, *provide: Any) -> Executor:
@@ -366,6 +368,7 @@ async def test_a_prompt_is_answered_by_the_model_and_without_one_the_page_comes_
     result = await executor(here, model).call("web_fetch", {"url": url, "prompt": "What do they eat?"})
     assert "Content:\nthe answer" in str(result)
     assert model.asked == [("What do they eat?\n\nAnswer from the page alone.", "Otters eat fish.")]
+    assert result.notes.extra["cost_usd"] == 0.5
     plain = await executor(here).call("web_fetch", {"url": url, "prompt": "What do they eat?"})
     assert "Note: The prompt was not answered" in str(plain)
     assert "Otters eat fish." in str(plain)

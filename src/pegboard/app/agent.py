@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from os.path import basename
 from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.answer import Answer, answer_of
@@ -64,6 +63,7 @@ class Agent:
         store: where named sessions are kept: a path, `sqlite:PATH`, `postgresql://…`, or `memory`, which ends with this agent; None =
             the command line's history, so that `pegboard runs` lists them. Unnamed runs stay in memory.
         wait_s: seconds to wait for another process that works on the same session.
+        tools_from: where the tools were loaded from, and the SHA-256 of each file; recorded with each run.
         subagents: agents that `spawn` and `call_subagent` start by name.
         Further arguments are the Executor's.
     """
@@ -84,6 +84,7 @@ class Agent:
         defer_beyond: int = BEYOND,
         store: str | Path | None = None,
         wait_s: float = 10.0,
+        tools_from: Mapping[str, str] | None = None,
         subagents: Iterable[AgentSpec] = (),
         **options: Any,
     ) -> None:
@@ -111,6 +112,7 @@ class Agent:
         self._spent_s: dict[str, float] = {}
         self._store = store
         self._wait_s = wait_s
+        self._tools_from = dict(tools_from or {})
         self._backing: Backing | None = None
         self._opening = asyncio.Lock()
         self._kept: Backing | None = None
@@ -389,10 +391,16 @@ class Agent:
         async with self._turns.setdefault(session, asyncio.Lock()):
             if session in self._talks or self._store == "memory":
                 return await self._exclusive(task, tee, session, run, given, message, self._kept)
-            return await self._in_store(task, tee, session, run, given)
+            return await self._in_store(task, tee, session, run, given, message)
 
     async def _in_store(
-        self, task: str, tee: Tee, session: str, run: str | None, given: _ResumeInput | None
+        self,
+        task: str,
+        tee: Tee,
+        session: str,
+        run: str | None,
+        given: _ResumeInput | None,
+        message: InboundMessage | None,
     ) -> RunFinished:
         """A run of a session in the store: this process holds it, and writes what happens as it happens."""
         from pegboard.runtime.session import open_session
@@ -408,7 +416,7 @@ class Agent:
                 given.answers.update(
                     {k: v for k, v in (await given.kept.of(pending)).items() if k not in given.answers}
                 )
-            finished = await self._exclusive(task, tee, session, run, given, backing=backing)
+            finished = await self._exclusive(task, tee, session, run, given, message, backing)
             if given is not None and given.kept is not None:
                 await given.kept.used(given.answers)
             return finished
@@ -440,7 +448,7 @@ class Agent:
         from pegboard.app.wiring import RunningSession
         from pegboard.runtime.answers import AnsweredApprover
         from pegboard.runtime.fold import fold, user_messages
-        from pegboard.runtime.loop import Loop, RunState
+        from pegboard.runtime.loop import Loop, RunState, own_code
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.telemetry import telemetry
 
@@ -515,6 +523,8 @@ class Agent:
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,
             policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
+            code=() if session is None else own_code(self.executor.toolkit),
+            tools_from=self._tools_from,
             receive=receive,
             **_sender(message, None if run is None or history is None else history.run),
         )
@@ -673,17 +683,3 @@ def _refuse_again(asked: Turn, events: Sequence[Event], run: str) -> None:
         elif isinstance(event, CallStarted) and current == run and event.decision == "deny":
             judged = [e for e in event.effects if e.at_least in ("ask", "deny")]
             asked.refuse(judged or event.effects, Refused(event.reason, by=event.approver))
-
-
-def _own_code(toolkit: Toolkit) -> tuple[str, ...]:
-    """The program's own functions among the tools: `FILE:FUNCTION`."""
-    code = [
-        (tool.function.__module__, getattr(tool.function, "__code__", None), tool.name) for tool in toolkit
-    ]
-    return tuple(
-        sorted(
-            f"{basename(source.co_filename)}:{source.co_qualname if hasattr(source, 'co_qualname') else name}"
-            for module, source, name in code
-            if source is not None and not module.startswith("pegboard.")
-        )
-    )

@@ -9,6 +9,7 @@ from pegboard.browser.chromium import BrowserOptions
 from pegboard.config.environment import environment as this_environment
 from pegboard.core.effects import Effect
 from pegboard.core.policy.rules import Situation
+from pegboard.net.destinations import record_destination
 
 if TYPE_CHECKING:
     from pegboard.app.ports import Assembly
@@ -36,6 +37,7 @@ def chromium_browser(assembly: Assembly) -> ChromiumBrowser:
             allow=config.network.allow_hosts,
             allow_cidrs=config.network.allow_cidrs,
             refuse=refuse,
+            on_destination=record_destination,
         )
     )
     wiring.closers.append(browser.close)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 from pegboard.config.environment import environment
 from pegboard.config.media import MediaProvider, MediaUse
@@ -97,12 +96,28 @@ def _usable(
             continue
         url = own.url or usual.url
         return MediaService(
-            name=name, url=url, model=own.model or usual.model, client=_reaching(client, url), key=key
+            name=name,
+            url=url,
+            model=own.model or usual.model,
+            client=client.opening(url),
+            key=key,
+            cost=partial(_cost, name, own, own.model or usual.model),
         )
     raise Unavailable(
         f"{' or '.join(missing)} not configured",
         hint=f"Ask the user to set it, or [media.{part}.NAME] key in the settings.",
     )
+
+
+def _cost(name: str, own: MediaProvider, model: str, counted: Mapping[str, int]) -> float | None:
+    """See `MediaService.cost`: by the settings' price, or by the tables where the provider's own server is asked."""
+    if own.price is not None:
+        return own.price * counted.get("input_characters", 1_000_000) / 1_000_000
+    if own.url:
+        return None
+    from pegboard.app.pricing import price_of_media
+
+    return price_of_media(name, model, counted)
 
 
 def _reader(name: str, source: str) -> Callable[[], str]:
@@ -115,10 +130,3 @@ def _reader(name: str, source: str) -> Callable[[], str]:
         return source
 
     return read
-
-
-def _reaching(client: HttpClient, url: str) -> HttpClient:
-    """The client with a provider's own address open: the settings name it."""
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    return replace(client, allow=(*client.allow, f"{parts.hostname}:{port}"))

@@ -11,11 +11,12 @@ from pegboard.config.environment import environment
 from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.config.secrets import ConfiguredSecrets, SecretSpec
-from pegboard.config.tools import OpenAPIFile
+from pegboard.config.tools import OpenAPIFile, PythonTools
 from pegboard.config.trust import Trust
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError, Unavailable
 from pegboard.core.toolkit import Toolkit
+from pegboard.net.client import HttpClient
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
@@ -51,11 +52,21 @@ class ConfiguredTools:
             self._skills = skills_of(self._config, self._paths, self._on_warning)
         return self._skills
 
+    def python_digests(self) -> dict[str, str]:
+        """The Python places that the tools come from, as they were written, and the SHA-256 of each file."""
+        places = self._config.tool_files.python
+        if not places:
+            return {}
+        from pegboard.interop.python_tools import sha256_of
+
+        return {place.given: sha256_of(place.place) for place in places}
+
     def only(self, name: str) -> Toolkit:
         """Just the named tool, or all where none is called so, since the answer then lists them."""
         from pegboard.tools import TOOLS
 
-        if self._toolkit is None and name in TOOLS and name in (self._config.tools or TOOLS):
+        own = self._config.tool_files.python
+        if self._toolkit is None and not own and name in TOOLS and name in (self._config.tools or TOOLS):
             return builtin(name)
         found = self.toolkit.resolve(name)
         return self.toolkit if found is None else Toolkit([found])
@@ -63,7 +74,15 @@ class ConfiguredTools:
     def _with_files(self, toolkit: Toolkit) -> Toolkit:
         skills = self.skills
         try:
-            toolkit += tools_of(self._config, self._on_warning)
+            more = tools_of(self._config, self._on_warning)
+            clash = next((name for name in more.names if name in toolkit), None)
+            if clash is not None and self._config.tool_files.python:
+                places = ", ".join(p.given for p in self._config.tool_files.python)
+                raise ConfigError(
+                    f"two tools are called {clash!r}: a built-in one and one of {places}; rename yours, or list "
+                    "the built-in tools that you want in the settings: tools = [...]"
+                )
+            toolkit += more
             return toolkit if skills is None else toolkit + skills.toolkit()
         except ConfigError:
             raise
@@ -122,17 +141,22 @@ def tools_of(config: Config, on_warning: Callable[[str], None]) -> Toolkit:
     if not files:
         return Toolkit([])
     secrets = HostSecrets(config.secrets)
+    client = HttpClient(allow=config.network.allow_hosts, allow_cidrs=config.network.allow_cidrs)
     kits: list[Toolkit] = []
+    for place in files.python:
+        kits.append(_python(place))
     for path in files.http:
         from pegboard.interop.http_tools import http_tools
 
         try:
-            kits.append(_made("http_tools", lambda path=path: http_tools(path, secrets=secrets)))
+            kits.append(
+                _made("http_tools", lambda path=path: http_tools(path, secrets=secrets, client=client))
+            )
         except OSError as error:
             on_warning(f"the tools of {path} are missing: {error}")
     for one in files.openapi:
         try:
-            kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets)))
+            kits.append(_made(f"openapi.{one.name}", lambda one=one: _openapi(one, secrets, client)))
         except ConfigError as error:
             on_warning(f"{error}; its tools are left out")
     if files.plugins:
@@ -167,14 +191,25 @@ def skills_of(config: Config, paths: Paths, on_warning: Callable[[str], None]) -
     return _made("skills.folders", lambda: Skills(files.skills, trusted=still, on_warning=on_warning))
 
 
-def _openapi(one: OpenAPIFile, secrets: HostSecrets) -> Toolkit:
+def _python(one: PythonTools) -> Toolkit:
+    from pegboard.interop.python_tools import python_tools
+
+    kit = python_tools(one.place, sha256=one.sha256)
+    if kit is not None:
+        return kit
+    file = Path(one.place.partition(":")[0].replace(".", "/") + ".py")
+    there = f"; to load the file, write {file}" if file.is_file() else ""
+    raise ConfigError(f"no module is installed for the tools of {one.given!r}{there}")
+
+
+def _openapi(one: OpenAPIFile, secrets: HostSecrets, client: HttpClient) -> Toolkit:
     from pegboard.interop.openapi import openapi_tools
 
     try:
         kit = openapi_tools(
             one.file.read_bytes(),
             base_url=one.base_url, auth=one.auth, headers=one.headers, keep=one.keep, timeout_s=one.timeout_s,
-            secrets=secrets,
+            secrets=secrets, client=client,
         )  # fmt: skip
     except (BuildError, OSError, UnicodeDecodeError) as error:
         raise BuildError(f"{one.file}: {error}") from error

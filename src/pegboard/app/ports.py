@@ -135,7 +135,13 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
         needs = needs - {Processes}
     if needs & PORTS.keys() & {PATH_RESOLVER, Files, Shell}:
         wiring.policy = replace(
-            wiring.policy, protected=partial(_protected, assembly.workspace, assembly.paths.home)
+            wiring.policy,
+            protected=partial(
+                _protected,
+                assembly.workspace,
+                assembly.paths.home,
+                config.tool_files.python_inside(assembly.workspace),
+            ),
         )
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
         if kind in needs:
@@ -244,10 +250,13 @@ def _shared_repository(root: Path) -> tuple[Path, ...]:
     return () if repository is None else (repository.common,)
 
 
-def _protected(root: Path, home: Path, target: str) -> str | None:
-    """The entry that protects a target: of the list, or what git's configuration takes in now."""
+def _protected(root: Path, home: Path, own: Sequence[str], target: str) -> str | None:
+    """The entry that protects a target: of the list, a file that holds our tools, or what git's configuration
+    takes in now."""
     if (entry := protected_entry(target)) is not None:
         return entry
+    if target in own:
+        return target
     from pegboard.shell.sandbox import git
 
     names = (*git.started_by(root), *git.inside(root, git.included_files(git.own_settings(home), home)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -47,6 +48,27 @@ def price(asked: str, replied: str, usage: Usage) -> float | None:
             except (LookupError, ValueError):
                 continue
     return None
+
+
+def price_of_media(provider: str, model: str, counted: Mapping[str, int]) -> float | None:
+    """Dollars of a picture or a spoken text, None where no price is known.
+
+    Args:
+        provider: `openai` or `gemini`.
+        model: the provider's name of it.
+        counted: what is paid for, by genai-prices' names: `input_tokens`, `output_image_tokens`, `input_characters`, …
+    """
+    known = PROVIDERS.get(provider)
+    if known is None or not counted:
+        return None
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
+    try:
+        # A model that is paid by other things than were counted would seem to cost nothing.
+        return float(calc_price(Tokens(**counted), model_ref=model, provider_id=known).total_price) or None
+    except (LookupError, ValueError):
+        return None
 
 
 @lru_cache(maxsize=64)

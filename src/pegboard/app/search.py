@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
-from urllib.parse import urlsplit
 
 from pegboard.config.environment import environment
 from pegboard.config.secrets import read_source
@@ -52,13 +50,13 @@ def _choice(name: str, settings: SearchSettings, client: HttpClient, *, pinned: 
     own = settings.providers.get(name, SearchProvider())
     if name == _KEYLESS:
         url = own.url or URL
-        return Choice(provider=DuckDuckGo(client=_reaching(client, url), url=url), url=url, pinned=pinned)
+        return Choice(provider=DuckDuckGo(client=client.opening(url), url=url), url=url, pinned=pinned)
     api = PROVIDERS[name] if not own.url else replace(PROVIDERS[name], url=own.url)
     key = _key(name, own.key, api)
     missing = "" if api.url else f"[web.search.{name}] url"
     if api.key_variable and not key():
         missing = api.key_variable
-    provider = JsonSearch(name=name, api=api, client=_reaching(client, api.url), key=key)
+    provider = JsonSearch(name=name, api=api, client=client.opening(api.url), key=key)
     return Choice(provider=provider, url=api.url, missing=missing, pinned=pinned)
 
 
@@ -72,12 +70,3 @@ def _key(name: str, source: str, api: JsonApi) -> Callable[[], str]:
         return source or environment().get(api.key_variable, "")
 
     return read
-
-
-def _reaching(client: HttpClient, url: str) -> Any:
-    """The client with a provider's own address open: the settings name it."""
-    parts = urlsplit(url)
-    if not parts.hostname:
-        return client
-    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    return replace(client, allow=(*client.allow, f"{parts.hostname}:{port}"))

@@ -74,6 +74,7 @@ class ClientLogs:
 
     def __init__(self, app: App) -> None:
         self._history = app.history
+        self._workspace = str(app.workspace)
         self._clients: dict[str, _ClientLog] = {}
         self._opening = asyncio.Lock()
         self._open = AsyncExitStack()
@@ -88,7 +89,14 @@ class ClientLogs:
         if client is None:
             client = self._clients[session] = _ClientLog(session)
             client.record(
-                RunStarted(run=client.run, session=session, agent="mcp", model="", task="served over MCP")
+                RunStarted(
+                    run=client.run,
+                    session=session,
+                    agent="mcp",
+                    model="",
+                    task="served over MCP",
+                    detail={"workspace": self._workspace},
+                )
             )
             self._loop.call_soon_threadsafe(self._flush_soon)
         client.record(event)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pegboard.core.content import Block, Text
-from pegboard.core.context import current_context
 from pegboard.core.errors import Unavailable
-from pegboard.core.policy.budgets import Spent
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import UserMessage
+from pegboard.ports.session_model import ModelAnswer
 
 if TYPE_CHECKING:
     from pegboard.app.wiring import Wiring
@@ -26,13 +24,13 @@ class AgentModel:
     """The SessionModel port.
 
     Args:
-        wiring: knows the agent's model, once an agent has been made over it, and pays for what is asked.
+        wiring: knows the agent's model, once an agent has been made over it, and the prices of models.
     """
 
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
 
-    async def answer(self, prompt: str, content: Sequence[Block] = ()) -> str:
+    async def answer(self, prompt: str, content: Sequence[Block] = ()) -> ModelAnswer:
         """See SessionModel."""
         from pegboard.ports.model import TurnEnd
 
@@ -43,13 +41,7 @@ class AgentModel:
         talk.append(UserMessage((Text(prompt), *content)))
         async for event in talk.reply(allow_tools=False):
             if isinstance(event, TurnEnd):
-                await self._pay(model, event.message)
-                return event.message.text
+                cost = event.message.usage.cost_usd
+                cost = self._wiring.price(model.name, event.message) if cost is None else cost
+                return ModelAnswer(text=event.message.text, cost_usd=cost)
         raise Unavailable(f"the model {model.name} gave no answer", retryable=True)
-
-    async def _pay(self, model: Any, message: Any) -> None:
-        meter = self._wiring.safeguards.meter
-        if meter is not None:
-            cost = self._wiring.price(model.name, message)
-            context = replace(current_context(), model=model.name)
-            await meter.charge("", context, Spent(money=message.usage.cost_usd or cost or 0.0))

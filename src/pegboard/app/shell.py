@@ -19,13 +19,12 @@ from pegboard.config.load import Config
 from pegboard.config.paths import Paths
 from pegboard.core.context import current_context
 from pegboard.core.effects import Change
-from pegboard.core.events import DestinationTried
 from pegboard.core.policy.policy import Policy
 from pegboard.core.secrets.handles import Placeholders
 from pegboard.files.journal import ChangeOrigin, Journal
 from pegboard.files.restorable import Restorable
 from pegboard.files.snapshot import SnapshotLimits, TreeSnapshot
-from pegboard.net.destinations import Destination
+from pegboard.net.destinations import record_destination
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import Inspection, Shell
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges
@@ -75,7 +74,7 @@ def command_shell(assembly: Assembly) -> CommandShell:
         path_prepend=config.path_prepend,
         secret_names=tuple(secrets_of(environment)),
         snapshots=JournalSnapshots(root, Journal(assembly.paths.state / "journal")),
-        on_destination=_record_destination,
+        on_destination=record_destination,
         egress_allow=config.network.allow_hosts,
         egress_cidrs=config.network.allow_cidrs,
         fallbacks=locale_charsets(environment),
@@ -105,21 +104,6 @@ def background_commands(assembly: Assembly) -> BackgroundCommands:
 
     wiring.closers.append(close)
     return commands
-
-
-def _record_destination(seen: Destination) -> None:
-    """Into the stream of the session whose call started the command; the proxy runs in that call's context."""
-    try:
-        context = current_context()
-    except LookupError:
-        # A person's own command (`pegboard sandbox run`): its notes name what was refused.
-        return
-    context.emit(
-        DestinationTried(
-            call_id="", tool="", host=seen.host, port=seen.port, allowed=seen.allowed, reason=seen.reason,
-            secrets=seen.secrets,
-        )
-    )  # fmt: skip
 
 
 def locale_charsets(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -174,7 +158,11 @@ def choose_backend(
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),
-        protected=tuple(dict.fromkeys((*MASKED, *inside, *filter(None, [taken]), *own))),
+        protected=tuple(
+            dict.fromkeys(
+                (*MASKED, *inside, *filter(None, [taken]), *own, *config.tool_files.python_inside(root))
+            )
+        ),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
         read_only=tuple(read_only),
         search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),

@@ -62,7 +62,13 @@ class ChromiumBrowser:
         if self._thread is None:
             self._thread = LoopThread()
         self._last[key[0]] = key[1:]
-        return await self._thread.run(self._perform(key, action, tab, timeout_s, host))
+        session: list[BrowserSession] = []
+        try:
+            return await self._thread.run(self._perform(key, session, action, tab, timeout_s, host))
+        finally:
+            if (note := self._options.on_destination) is not None:
+                for seen in (seen for one in session for seen in one.take_tried()):
+                    note(seen)
 
     async def close(self) -> None:
         """End everything that was started."""
@@ -83,9 +89,16 @@ class ChromiumBrowser:
         return session, target or last[0], profile or last[1]
 
     async def _perform(
-        self, key: _Key, action: BrowserAction, tab: str, timeout_s: float, host: str | None
+        self,
+        key: _Key,
+        used: list[BrowserSession],
+        action: BrowserAction,
+        tab: str,
+        timeout_s: float,
+        host: str | None,
     ) -> BrowserReply:
         session = await self._opened(key)
+        used.append(session)
         try:
             async with session.lock:
                 reply = await session.perform(action, tab=tab, timeout_s=timeout_s, host=host)

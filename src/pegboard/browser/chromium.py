@@ -9,9 +9,13 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
+import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -48,6 +52,11 @@ REFUSED_BY_US: Final = "Pegboard"
 _START_S: Final = 60.0
 _END_S: Final = 10.0
 _MARK: Final = "CHROMIUM_OWNER"
+_NO_SANDBOX: Final = "No usable sandbox"
+"""How Chromium says that it can make none: neither user namespaces nor its setuid helper are there."""
+_LONGEST_TMPDIR: Final = 40
+"""Characters that leave room for Chromium's own folders and names below it."""
+_DRIVER_STARTS: Final = threading.Lock()
 _KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _DISPLAY_VARIABLES: Final = (
     "DISPLAY",
@@ -70,7 +79,8 @@ class BrowserOptions:
         cdp_url: DevTools address of a remote browser, empty if there is none.
         allow, allow_cidrs: private hosts (`host` or `host:port`) and networks that the owner opened.
         refuse: why a host and port must not be reached, empty if they may.
-        on_destination: called with every attempt to reach something.
+        on_destination: called after each action, in the context of its caller, with every place that pages tried to
+            reach since the last one, each once; not with those of a person who uses them.
         max_download_bytes: of one download.
         max_sessions: sessions with open tabs; the one unused for longest is closed for the next.
         resolve, dial: how names become addresses and addresses connections.
@@ -155,6 +165,9 @@ class Chromium:
         self._starting = asyncio.Lock()
         self._token = secrets.token_hex(8)
         self.folder = options.folder / "running" / f"{os.getpid()}-{self._token}"
+        self._temporary = ""
+        # For a program that ends without closing it; after SIGKILL the next start removes the folder.
+        self._leftovers = weakref.finalize(self, _remove, self._token, self.folder)
 
     @property
     def options(self) -> BrowserOptions:
@@ -216,8 +229,7 @@ class Chromium:
         if self._no_way_out is not None:
             await self._no_way_out.close()
             self._no_way_out = None
-        await asyncio.to_thread(_end_marked, self._token)
-        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+        await asyncio.to_thread(_remove, self._token, self.folder)
 
     def _gone(self, target: str, browser: Browser) -> None:
         if self._browsers.get(target) is browser:
@@ -225,6 +237,7 @@ class Chromium:
             self._on_exit(target)
 
     async def _start_driver(self) -> Playwright:
+        await asyncio.to_thread(self._make_folder)
         if self._driver is not None:
             return self._driver
         try:
@@ -234,7 +247,15 @@ class Chromium:
                 "the browser needs the package playwright, which is not installed",
                 hint="Install it with: pip install 'pegboard[browser]'",
             ) from None
-        self._driver = await async_playwright().start()
+        transport: Any = import_module("playwright._impl.transport")
+        with _DRIVER_STARTS:
+            own = transport.get_driver_env
+            # It keeps the pages' profile in TMPDIR, and takes no other environment than this process's.
+            transport.get_driver_env = lambda: {**own(), "TMPDIR": self._temporary}
+            try:
+                self._driver = await async_playwright().start()
+            finally:
+                transport.get_driver_env = own
         return self._driver
 
     async def _stop_driver(self) -> None:
@@ -254,36 +275,38 @@ class Chromium:
             )
         if self._no_way_out is None:
             self._no_way_out = await SessionProxy.start(self._options, hosts=())
-        await asyncio.to_thread(self._make_folder)
         try:
-            return await driver.chromium.launch(
-                executable_path=program,
-                headless=not window,
-                args=[
-                    *_FLAGS,
-                    # What Chromium asks for by itself (updates, accounts) is refused; each session has a proxy of its own.
-                    f"--proxy-server={self._no_way_out.address}",
-                    *(self._options.window_flags if window else ()),
-                ],
-                env=dict(self._environment(window)),
-                # Chromium's own sandbox does not work for root.
-                chromium_sandbox=os.geteuid() != 0,
-                downloads_path=self.folder / "downloads",
-                artifacts_dir=self.folder / "artifacts",
-                handle_sigint=False,
-                handle_sigterm=False,
-                handle_sighup=False,
-                timeout=_START_S * 1000,
-            )
+            # Chromium's own sandbox does not work for root.
+            return await self._start(driver, program, window=window, sandbox=os.geteuid() != 0)
         except Exception as error:
             text = str(error) or type(error).__name__
-            why = next((line.strip() for line in text.splitlines() if "sandbox" in line.lower()), "")
-            raise Unavailable(
-                f"{program} could not be started: {why or text.splitlines()[0][:300]}",
-                hint="Chromium's sandbox needs unprivileged user namespaces; see the browser guide."
-                if why
-                else "Try the program by hand, or set another one as executable under [browser].",
-            ) from error
+            if _NO_SANDBOX not in text:
+                raise Unavailable(
+                    f"{program} could not be started: {text.splitlines()[0][:300]}",
+                    hint="Try the program by hand, or set another one as executable under [browser].",
+                ) from error
+        return await self._start(driver, program, window=window, sandbox=False)
+
+    async def _start(self, driver: Playwright, program: str, *, window: bool, sandbox: bool) -> Browser:
+        assert self._no_way_out is not None
+        return await driver.chromium.launch(
+            executable_path=program,
+            headless=not window,
+            args=[
+                *_FLAGS,
+                # What Chromium asks for by itself (updates, accounts) is refused; each session has a proxy of its own.
+                f"--proxy-server={self._no_way_out.address}",
+                *(self._options.window_flags if window else ()),
+            ],
+            env=dict(self._environment(window)),
+            chromium_sandbox=sandbox,
+            downloads_path=self.folder / "downloads",
+            artifacts_dir=self.folder / "artifacts",
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+            timeout=_START_S * 1000,
+        )
 
     async def _connect(self, driver: Playwright) -> Browser:
         if not self._options.cdp_url:
@@ -291,7 +314,6 @@ class Chromium:
                 "no remote browser is configured for target 'sandbox'",
                 hint="Set cdp_url under [browser], or use target 'host'.",
             )
-        await asyncio.to_thread(self._make_folder)
         try:
             return await driver.chromium.connect_over_cdp(
                 self._options.cdp_url, timeout=_START_S * 1000, artifacts_dir=self.folder / "artifacts"
@@ -307,10 +329,7 @@ class Chromium:
 
     def _program(self) -> str:
         wanted = self._options.executable
-        path = self._options.environment.get("PATH", os.defpath)
-        found = next(
-            (p for n in ([wanted] if wanted else PROGRAMS) if (p := shutil.which(n, path=path))), None
-        )
+        found = find_chromium(wanted, self._options.environment)
         if found is None:
             what = f"the browser {wanted}" if wanted else "Chromium"
             raise Unavailable(
@@ -326,6 +345,7 @@ class Chromium:
         return {
             **{name: given[name] for name in names if name in given},
             "HOME": str(self.folder / "home"),
+            "TMPDIR": self._temporary,
             _MARK: self._token,
         }
 
@@ -334,9 +354,16 @@ class Chromium:
             # Of processes that were killed before they could remove theirs.
             pid = old.name.partition("-")[0]
             if pid.isdigit() and not Path("/proc", pid).exists():
-                shutil.rmtree(old, ignore_errors=True)
+                _remove_files(old)
         for name in ("home", "downloads", "artifacts"):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        link = self.folder / "tmp"
+        if not link.exists():
+            # Elsewhere, since Chromium puts a socket there, whose path may have 107 bytes (unix(7)).
+            place = None if len(tempfile.gettempdir()) <= _LONGEST_TMPDIR else "/tmp"
+            self._temporary = tempfile.mkdtemp(prefix="pegboard-browser-", dir=place)
+            link.unlink(missing_ok=True)
+            link.symlink_to(self._temporary)
 
 
 class SessionProxy:
@@ -347,7 +374,13 @@ class SessionProxy:
         self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
     @classmethod
-    async def start(cls, options: BrowserOptions, *, hosts: Sequence[str] | None = None) -> SessionProxy:
+    async def start(
+        cls,
+        options: BrowserOptions,
+        *,
+        hosts: Sequence[str] | None = None,
+        on_destination: Callable[[Destination], None] | None = None,
+    ) -> SessionProxy:
         """Listen on a loopback port; `hosts` may be reached, None = all that `options` does not refuse."""
         proxy = EgressProxy(
             hosts,
@@ -355,7 +388,7 @@ class SessionProxy:
             allow_cidrs=options.allow_cidrs,
             resolve=options.resolve,
             refuse=options.refused,
-            on_destination=options.on_destination if hosts is None else None,
+            on_destination=on_destination,
             most_attempts=None,
             dial=options.dial,
         )
@@ -381,6 +414,51 @@ def _is_address(host: str) -> bool:
     return False
 
 
+def find_chromium(executable: str, environment: Mapping[str, str]) -> str | None:
+    """Where the program is: the one of the settings, or the first of PROGRAMS; None if it is not installed."""
+    path = environment.get("PATH", os.defpath)
+    names = (executable,) if executable else PROGRAMS
+    return next((found for name in names if (found := shutil.which(name, path=path))), None)
+
+
+def why_unsandboxed(program: str, environment: Mapping[str, str]) -> str:
+    """Why pages run without Chromium's own sandbox here, empty if they have it; starts it where only that can tell."""
+    if os.geteuid() == 0:
+        return "Chromium's sandbox does not work for root"
+    with tempfile.TemporaryDirectory(prefix="pegboard-doctor-") as folder:
+        known = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
+        argv = [
+            program,
+            "--headless",
+            "--disable-gpu",
+            f"--user-data-dir={folder}",
+            "--dump-dom",
+            "about:blank",
+        ]
+        try:
+            done = subprocess.run(
+                argv, env={**known, "HOME": folder, "TMPDIR": folder}, capture_output=True, text=True, errors="replace",
+                stdin=subprocess.DEVNULL, timeout=_END_S * 2, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{program} does not start ({type(error).__name__})"
+    missing = "there are neither user namespaces for ordinary users nor Chromium's setuid helper"
+    return missing if _NO_SANDBOX in done.stderr else ""
+
+
+def _remove(token: str, folder: Path) -> None:
+    """End what a browser left running, and remove its files."""
+    _end_marked(token)
+    _remove_files(folder)
+
+
+def _remove_files(folder: Path) -> None:
+    link = folder / "tmp"
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _end_marked(token: str) -> None:
     """Kill what a browser left running: every process that has its mark in the environment."""
     mark = f"{_MARK}={token}".encode()
@@ -392,4 +470,13 @@ def _end_marked(token: str) -> None:
             continue
 
 
-__all__ = ["PROGRAMS", "REFUSED_BY_US", "BrowserOptions", "Chromium", "LoopThread", "SessionProxy"]
+__all__ = [
+    "PROGRAMS",
+    "REFUSED_BY_US",
+    "BrowserOptions",
+    "Chromium",
+    "LoopThread",
+    "SessionProxy",
+    "find_chromium",
+    "why_unsandboxed",
+]

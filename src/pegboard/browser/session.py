@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -25,6 +25,7 @@ from pegboard.core.errors import (
     TooLarge,
     Unavailable,
 )
+from pegboard.net.destinations import Destination
 from pegboard.net.urls import host_of
 from pegboard.ports.browser import (
     AnswerDialog,
@@ -99,6 +100,16 @@ class BrowserSession:
     def place(self) -> Place:
         """Where it is; see Browser."""
         return self._tabs.place()
+
+    def take_tried(self) -> Iterator[Destination]:
+        """What pages tried to reach since the last time, each place once; from any thread."""
+        known: set[tuple[str, int, bool]] = set()
+        tried = self._tabs.tried
+        while tried:
+            seen = tried.popleft()
+            if (key := (seen.host, seen.port, seen.allowed)) not in known:
+                known.add(key)
+                yield seen
 
     async def perform(
         self, action: BrowserAction, *, tab: str, timeout_s: float, host: str | None

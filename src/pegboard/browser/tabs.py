@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pegboard.browser.chromium import REFUSED_BY_US, Chromium, SessionProxy
 from pegboard.browser.failures import chromium_error
 from pegboard.browser.snapshot import PageText, Secrets
 from pegboard.core.errors import NotFound, TooLarge
+from pegboard.net.destinations import Destination
 from pegboard.ports.browser import Place, Tab
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ _MOST_DOWNLOADS: Final = 20
 _CONSOLE_LINES: Final = 200
 _CONSOLE_CHARS: Final = 1_000
 _WAITED_FOR: Final = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
+_DESTINATIONS: Final = 1_000
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
@@ -94,6 +97,7 @@ class Tabs:
         events: what pages did since the list was emptied, for the model.
         secrets: what password fields held.
         handed_over: a person uses the pages now, and nothing of it is noted.
+        tried: what pages tried to reach since it was emptied; other threads may empty it.
     """
 
     def __init__(self, chromium: Chromium, target: str, profile: Path | None) -> None:
@@ -105,6 +109,7 @@ class Tabs:
         self.events: list[str] = []
         self.secrets = Secrets()
         self.handed_over = False
+        self.tried = deque[Destination](maxlen=_DESTINATIONS)
         self._chromium = chromium
         self._target = target
         self._profile = profile
@@ -135,7 +140,9 @@ class Tabs:
     async def way_out(self) -> ProxySettings:
         """The session's own proxy, as Playwright takes it; loopback goes through it as well."""
         if self._proxy is None:
-            self._proxy = await SessionProxy.start(self._chromium.options)
+            self._proxy = await SessionProxy.start(
+                self._chromium.options, on_destination=self._note_destination
+            )
         return {"server": self._proxy.address, "bypass": "<-loopback>"}
 
     async def close_way_out(self) -> None:
@@ -340,8 +347,15 @@ class Tabs:
         parts = urlsplit(url)
         if parts.scheme not in _PORTS:
             return ""
-        host = parts.hostname or ""
-        reason = await self._chromium.options.check(host, parts.port or _PORTS[parts.scheme])
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        reason = await self._chromium.options.check(host, port)
         if reason:
             self._refused[host] = reason
+        self._note_destination(
+            Destination(host=host, port=port, allowed=not reason, reason=reason, at=time.time())
+        )
         return reason
+
+    def _note_destination(self, seen: Destination) -> None:
+        if not self.handed_over:
+            self.tried.append(seen)

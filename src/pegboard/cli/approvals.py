@@ -31,14 +31,12 @@ def approvals_command(
     action: Annotated[str, typer.Argument(help="list, approve, deny or answer.")] = "list",
     key: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[ID]", help="What waits, several as ID,ID, or a run for all that it waits for."
-        ),
+        typer.Argument(metavar="ID", help="What waits: an ID, several as ID,ID, or a run's ID."),
     ] = None,
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]", help="Scope for approve (s, a, a 2h), reason for deny, or the answer."
+            metavar="TEXT", help="Scope for approve (s, a, a 2h), reason for deny, or the answer."
         ),
     ] = None,
     workspace: Workspace = None,

@@ -23,12 +23,15 @@ from pegboard.store.chain import Fault
 
 def audit_command(
     action: Annotated[str, typer.Argument(help="verify, accept, anchor, export or destinations.")],
-    session: Annotated[str | None, typer.Argument(metavar="[SESSION]")] = None,
+    session: Annotated[str | None, typer.Argument(metavar="SESSION", help="Only this session.")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="Signed export file to write or verify.")
     ] = None,
     anchor: Annotated[
-        Path | None, typer.Option("--anchor", help="What `audit anchor` printed earlier, to verify against.")
+        Path | None,
+        typer.Option(
+            "--anchor", metavar="FILE", help="What audit anchor printed earlier, to verify against."
+        ),
     ] = None,
     reason: Annotated[
         str, typer.Option("--reason", help="Why the faults are accepted, with `audit accept`.")
@@ -174,13 +177,13 @@ async def _check(app: App, *, file: Path, options: Options) -> int:
 
 
 async def _destinations(app: App, *, session: str | None, options: Options) -> int:
-    """What confined commands tried to reach, oldest first in each session."""
+    """What confined commands and browser pages tried to reach, oldest first in each session."""
     empty = True
     async for one in app.audit.destinations(session):
         empty = False
         _show(one, options)
     if empty and not options.json:
-        print_line("no sandboxed command has tried to connect")
+        print_line("no sandboxed command and no browser page has tried to connect")
     return 0
 
 

@@ -11,7 +11,17 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, Yes, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    Yes,
+    exit_with,
+    tool_names,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import (
@@ -42,10 +52,13 @@ OK, FAILED, USAGE, DENIED = 0, 1, 2, 3
 
 
 def call_command(
-    tool: Annotated[str, typer.Argument(help="Name of the tool.")],
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.", autocompletion=tool_names)],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE", help="Its arguments; repeat a name to give a list."),
+    ] = None,
     args: Annotated[
-        str | None, typer.Option("--args", help="Arguments as JSON; - reads standard input.")
+        str | None, typer.Option("--args", metavar="JSON", help="Arguments as JSON; - reads standard input.")
     ] = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Show what the call would do without running it.")
@@ -53,6 +66,7 @@ def call_command(
     check: Annotated[
         bool, typer.Option("--check", help="With exec: end with the command's own exit status.")
     ] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -60,9 +74,17 @@ def call_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Call one tool, e.g.: pegboard call read_file path=README.md"""
+    """Call one tool: pegboard call read_file path=README.md"""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    options = Options(
+        workspace=workspace,
+        mode=mode,
+        policy=policy,
+        config=config,
+        yes=yes,
+        json=json,
+        tools_from=tools_from or (),
+    )
     exit_with(call(tool, values or [], args=args, preview=preview, check=check, options=options))
 
 

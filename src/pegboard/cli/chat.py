@@ -29,6 +29,7 @@ from pegboard.cli.option_types import (
     ModeOption,
     PolicyFile,
     SessionKey,
+    ToolsFrom,
     Workspace,
     Yes,
     exit_with,
@@ -49,6 +50,7 @@ def chat_command(
     model: ModelName = None,
     session: SessionKey = None,
     last: Annotated[bool, typer.Option("--last", help="Continue the latest chat.")] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -58,7 +60,15 @@ def chat_command(
 ) -> None:
     """Chat with an agent in the terminal."""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    options = Options(
+        workspace=workspace,
+        mode=mode,
+        policy=policy,
+        config=config,
+        yes=yes,
+        json=json,
+        tools_from=tools_from or (),
+    )
     exit_with(chat(model=model, session=session, last=last, options=options))
 
 

@@ -15,9 +15,11 @@ from pegboard.cli.show import print_json, print_line
 
 
 def check_command(
-    target: Annotated[str, typer.Argument(metavar="TOOL|MODULE|SERVER")],
+    target: Annotated[
+        str, typer.Argument(metavar="WHAT", help="A tool, a module or file, or an MCP server.")
+    ],
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed for the random arguments (printed by each check).")
+        int | None, typer.Option("--seed", metavar="N", help="Repeat a check with the seed that it printed.")
     ] = None,
     workspace: Workspace = None,
     mode: ModeOption = None,

@@ -69,6 +69,11 @@ def _print(report: dict[str, Any]) -> None:
     print_line("\nprograms")
     for name, path in report["programs"].items():
         print_line(f"  {name}: {path or 'missing, ' + PROGRAMS[name]}")
+    if report["browser"]["program"]:
+        confined = report["browser"]["sandbox"]
+        print_line(paint(f"\nbrowser sandbox: {'yes' if confined else 'no'}", "green" if confined else "red"))
+        if not confined:
+            print_line(f"  {report['browser']['reason']}; web pages run with the rights of Pegboard")
     print_line("\nextras")
     for name, there in report["extras"].items():
         print_line(

@@ -16,7 +16,7 @@ from pegboard.core.errors import BuildError
 
 def grants_command(
     action: Annotated[str, typer.Argument(help="list or revoke.")] = "list",
-    grant: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
+    grant: Annotated[str | None, typer.Argument(metavar="ID", help="For revoke: which one.")] = None,
     json: Json = False,
 ) -> None:
     """List or revoke saved approvals."""

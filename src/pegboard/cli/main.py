@@ -24,7 +24,7 @@ _FOREIGN: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """What follows is another program's command line."""
 
 COMMANDS: Final = {
-    "call": Command("call:call_command", "Call one tool, e.g.: pegboard call read_file path=README.md"),
+    "call": Command("call:call_command", "Call one tool: pegboard call read_file path=README.md"),
     "run": Command("run:run_command", 'Run an agent on a task: pegboard run "Summarise notes.txt"'),
     "chat": Command("chat:chat_command", "Chat with an agent in the terminal."),
     "tools": Command("tools:tools_command", "List the tools, or show one: pegboard tools edit_file"),
@@ -40,18 +40,21 @@ COMMANDS: Final = {
     "schedules": Command("schedules:schedules_command", "List, add or change scheduled jobs, or show what they did."),
     "approvals": Command("approvals:approvals_command", "List and answer pending approvals and questions."),
     "grants": Command("grants:grants_command", "List or revoke saved approvals."),
+    "init": Command("config:init_command", "Write a commented settings file to start from."),
+    "config": Command("config:config_command", "Show or change settings: pegboard config set model gpt-5"),
     "trust": Command("trust:trust_command", "Trust a project's config file until it changes."),
     "policy": Command("policy:policy_command", "Explain a decision; test, compare or lint rules."),
     "sandbox": Command(
-        "sandbox:sandbox_command", "Run a command in the sandbox: pegboard sandbox run -- COMMAND …",
+        "sandbox:sandbox_command", "Run a command in the sandbox: sandbox run -- COMMAND …",
         settings=_FOREIGN,
     ),
-    "doctor": Command("doctor:doctor_command", "Check the sandbox, programs, extras and models on this machine."),
+    "doctor": Command("doctor:doctor_command", "Check what works here: sandbox, programs, extras, models."),
     "models": Command("models:models_command", "List models, download one, or allow a local model server."),
     "check": Command("check:check_command", "Test tools: schema, errors, timeouts, cancellation."),
     "mcp": Command(
-        "mcp_commands:mcp", "Serve Pegboard's tools over MCP, or use tools from MCP servers.", group=True
+        "mcp_commands:mcp", "Serve tools over MCP, or use those of MCP servers.", group=True
     ),
+    "help": Command("help:help_command", "Show the help of a command, or find one by a word."),
     "version": Command("version:version_command", "Print the version."),
 }  # fmt: skip
 """By their names, as help lists them. A new command is one file and one line here."""
@@ -86,8 +89,11 @@ def _load(name: str, command: Command) -> Any:
         group = get_group(target)
         group.name = name
         return group
+    from pegboard.cli.help import CommandPage
+
     info = CommandInfo(
         name=name,
+        cls=CommandPage,
         callback=target,
         help=command.help,
         context_settings={**_CONTEXT, **(command.settings or {})},
@@ -112,7 +118,6 @@ app = typer.Typer(
     help=_HELP,
     rich_markup_mode=None,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings=_CONTEXT,
 )

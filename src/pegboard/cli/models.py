@@ -18,7 +18,9 @@ from pegboard.core.errors import BuildError
 
 def models_command(
     action: Annotated[str, typer.Argument(help="list, get, accept or forget.")] = "list",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME|PORT]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A model, or a server's port or kind.")
+    ] = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ class Options:
     store: str | None = None
     yes: bool = False
     json: bool = False
+    tools_from: Sequence[str] = ()
 
     @property
     def attended(self) -> bool:
@@ -41,7 +42,8 @@ class Options:
             ConfigError: a config file, mode, rule or workspace is wrong.
         """
         app = App.open(
-            workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config, store=self.store
+            workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config, store=self.store,
+            tools_from=self.tools_from,
         )  # fmt: skip
         app.on_warning = print_note
         return app

@@ -10,7 +10,15 @@ import typer
 
 from pegboard.app.app import App
 from pegboard.cli.call import read_arguments
-from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    exit_with,
+)
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import (
@@ -27,12 +35,17 @@ from pegboard.core.errors import BuildError, ConfigError
 
 def policy_command(
     action: Annotated[str, typer.Argument(help="explain, test, diff or lint.")],
-    subject: Annotated[str | None, typer.Argument(metavar="TOOL|FILE")] = None,
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...")] = None,
-    args: Annotated[str | None, typer.Option("--args", help="Arguments as JSON.")] = None,
+    subject: Annotated[
+        str | None, typer.Argument(metavar="TOOL|FILE", help="For explain a tool, for test and lint a file.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="For explain: the tool's arguments.")
+    ] = None,
+    args: Annotated[str | None, typer.Option("--args", metavar="JSON", help="Arguments as JSON.")] = None,
     since: Annotated[
-        str, typer.Option("--since", help="For diff: period to compare, e.g. 7d, 12h or 30m.")
+        str, typer.Option("--since", metavar="TIME", help="For diff: how far back, e.g. 7d, 12h or 30m.")
     ] = "7d",
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -44,7 +57,9 @@ def policy_command(
 ) -> None:
     """Explain a decision; test, compare or lint rules."""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    options = Options(
+        workspace=workspace, mode=mode, policy=policy, config=config, json=json, tools_from=tools_from or ()
+    )
     exit_with(
         _policy(action, subject, values or [], args=args, since=since, verbose=verbose, options=options)
     )

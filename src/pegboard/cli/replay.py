@@ -9,7 +9,15 @@ from typing import Annotated
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import ConfigFile, Json, ModeOption, PolicyFile, Workspace, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    Json,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import escape_controls, paint, print_json, print_line, print_note
@@ -19,9 +27,12 @@ from pegboard.store.runs import RunRow
 
 
 def replay_command(
-    run: Annotated[str, typer.Argument(metavar="ID")],
+    run: Annotated[str, typer.Argument(metavar="ID", help="Run ID, the start of one, or last.")],
     live_model: Annotated[
-        str | None, typer.Option("--live-model", help="Ask this model; reuse the recorded tool results.")
+        str | None,
+        typer.Option(
+            "--live-model", metavar="MODEL", help="Ask this model; reuse the recorded tool results."
+        ),
     ] = None,
     against: Annotated[
         str | None, typer.Option("--against", metavar="ID", help="Compare with another run.")
@@ -29,6 +40,7 @@ def replay_command(
     now: Annotated[
         bool, typer.Option("--now", help="Show what would differ with the current code, tools and rules.")
     ] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -37,7 +49,9 @@ def replay_command(
 ) -> None:
     """Replay a recorded run offline and report any difference."""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, json=json)
+    options = Options(
+        workspace=workspace, mode=mode, policy=policy, config=config, json=json, tools_from=tools_from or ()
+    )
     exit_with(replay_run(run, live_model=live_model, against=against, options=options, now=now))
 
 
@@ -53,7 +67,7 @@ def replay_run(
 async def _replay(
     app: App, *, run: str, live_model: str | None, against: str | None, now: bool, options: Options
 ) -> int:
-    row = await app.runs.get(run)
+    row = await app.runs.get(run, single_calls=False)
     if against is not None:
         return await _compare(app, row, against, options)
     if live_model is not None:

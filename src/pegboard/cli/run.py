@@ -21,6 +21,7 @@ from pegboard.cli.option_types import (
     ModeOption,
     PolicyFile,
     SessionKey,
+    ToolsFrom,
     Workspace,
     Yes,
     exit_with,
@@ -44,19 +45,22 @@ EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
 
 def run_command(
     task: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="What to do; - reads it from standard input.")
+        str | None, typer.Argument(metavar="TASK", help="What to do; - reads it from standard input.")
     ] = None,
     model: ModelName = None,
-    on_ask: Annotated[str, typer.Option("--on-ask", help="If nobody can approve: deny or suspend.")] = "deny",
+    on_ask: Annotated[
+        str, typer.Option("--on-ask", metavar="HOW", help="If nobody can approve: deny or suspend.")
+    ] = "deny",
     session: SessionKey = None,
     turns: Annotated[
-        int | None, typer.Option("--turns", min=1, help="Maximum number of model turns.")
+        int | None, typer.Option("--turns", metavar="N", min=1, help="Maximum number of model turns.")
     ] = None,
     output_schema: Annotated[
         Path | None,
         typer.Option("--output-schema", metavar="FILE", help="JSON Schema that the answer must fit."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer and errors only.")] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -66,7 +70,15 @@ def run_command(
 ) -> None:
     """Run an agent on a task: pegboard run "Summarise notes.txt" """
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
+    options = Options(
+        workspace=workspace,
+        mode=mode,
+        policy=policy,
+        config=config,
+        yes=yes,
+        json=json,
+        tools_from=tools_from or (),
+    )
     output = None if output_schema is None else read_schema(output_schema)
     exit_with(
         run(
@@ -157,6 +169,8 @@ def print_warnings(app: App, talk: Conversation) -> None:
     """What a person should know before a run: settings that were ignored, and that no sandbox works here."""
     for line in app.config.ignored:
         print_note(f"note: {line}")
+    if talk.instructions_files:
+        print_note(escape_controls(f"project instructions: {', '.join(talk.instructions_files)}"))
     if talk.executor.wiring.banner:
         print_note(f"note: {talk.executor.wiring.banner}")
 

@@ -13,10 +13,12 @@ import typer
 from pegboard.app.app import App
 from pegboard.cli.option_types import (
     ConfigFile,
+    Everywhere,
     Json,
     ModelName,
     ModeOption,
     PolicyFile,
+    ToolsFrom,
     Workspace,
     Yes,
     exit_with,
@@ -42,10 +44,16 @@ from pegboard.store.runs import RunRow
 
 
 def runs_command(
-    action: Annotated[str, typer.Argument(help="list, show, resume, export or import.")] = "list",
-    run: Annotated[str | None, typer.Argument(metavar="[ID]", help="Run ID; for import, a file.")] = None,
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="list, show, resume, export or import.")
+    ] = "list",
+    run: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Run ID or last; for import, a file.")
+    ] = None,
+    everywhere: Everywhere = False,
     model: ModelName = None,
     pytest: Annotated[bool, typer.Option("--pytest", help="For export: write a pytest file.")] = False,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -55,15 +63,31 @@ def runs_command(
 ) -> None:
     """List, show, resume, export or import runs."""
 
-    options = Options(workspace=workspace, mode=mode, policy=policy, config=config, yes=yes, json=json)
-    exit_with(runs(action, run, model=model, pytest=pytest, options=options))
+    options = Options(
+        workspace=workspace,
+        mode=mode,
+        policy=policy,
+        config=config,
+        yes=yes,
+        json=json,
+        tools_from=tools_from or (),
+    )
+    exit_with(runs(action, run, model=model, pytest=pytest, everywhere=everywhere, options=options))
 
 
-def runs(action: str, run: str | None, *, model: str | None, pytest: bool, options: Options) -> int:
+def runs(
+    action: str,
+    run: str | None,
+    *,
+    model: str | None,
+    pytest: bool,
+    everywhere: bool = False,
+    options: Options,
+) -> int:
     """Carry out the command; the exit status."""
     match action:
         case "list":
-            return options.run(partial(_list, options=options))
+            return options.run(partial(_list, everywhere=everywhere, options=options))
         case "show" if run:
             return options.run(partial(_show, run=run, options=options))
         case "resume":
@@ -80,21 +104,25 @@ def runs(action: str, run: str | None, *, model: str | None, pytest: bool, optio
             raise BuildError(f"runs {action!r}: use list, show, resume, export or import")
 
 
-async def _list(app: App, *, options: Options) -> int:
-    rows = await app.runs.list()
+async def _list(app: App, *, everywhere: bool, options: Options) -> int:
+    rows = await app.runs.list(everywhere=everywhere)
     if options.json:
         for row in rows:
             print_json(_row(row))
     elif not rows:
-        print_line("no runs yet")
+        others = not everywhere and await app.runs.list(everywhere=True, limit=1)
+        print_line(
+            "no runs in this workspace; list all with: pegboard runs --all" if others else "no runs yet"
+        )
     else:
         table(
             [
                 (r.id, r.status, time.strftime("%Y-%m-%d %H:%M", time.localtime(r.started)), r.model or "-",
+                 *([escape_controls(r.workspace or "-")] if everywhere else []),
                  escape_controls(r.task.replace("\n", " "))[:60])
                 for r in rows
             ],
-            head=("run", "status", "started", "model", "task"),
+            head=("run", "status", "started", "model", *(["workspace"] if everywhere else []), "task"),
         )  # fmt: skip
     return 0
 
@@ -102,7 +130,7 @@ async def _list(app: App, *, options: Options) -> int:
 def _row(row: RunRow) -> dict[str, object]:
     return {
         "run": row.id, "session": row.stream, "status": row.status, "task": row.task, "model": row.model,
-        "agent": row.agent, "started": row.started, "ended": row.ended,
+        "agent": row.agent, "workspace": row.workspace, "started": row.started, "ended": row.ended,
     }  # fmt: skip
 
 
@@ -112,6 +140,7 @@ async def _show(app: App, *, run: str, options: Options) -> int:
         print_note("this run's content was purged; pegboard audit verify still covers it")
     progress = EventPrinter()
     unread: list[UserMessage] = []
+    said = ""
     async for event in app.runs.events(row):
         if options.json:
             print_event(event)
@@ -128,15 +157,14 @@ async def _show(app: App, *, run: str, options: Options) -> int:
                     unread.remove(message)
                 print_line(f"> {escape_controls(message.text)}")
             case ModelReplied(message):
+                said = message.text
                 if message.text:
                     progress.show(TextPiece(message.text + "\n"))
             case RunFinished():
-                print_line(
-                    paint(
-                        f"{event.status}: {clip(escape_controls(event.error or event.answer), 0, 400)}",
-                        "bold",
-                    )
-                )
+                # An answer that stands above already is not told again.
+                end = event.error or ("" if event.answer == said else event.answer)
+                end = f": {clip(escape_controls(end), 0, 400)}" if end else ""
+                print_line(paint(f"{event.status}{end}", "bold"))
             case _:
                 progress.show(event)
     for message in unread:
@@ -153,11 +181,9 @@ async def _show(app: App, *, run: str, options: Options) -> int:
 
 async def _resume(app: App, *, run: str | None, model: str | None, options: Options) -> int:
     """Resume unfinished runs: those whose process ended, those whose wait is over, or the named one."""
-    rows = [await app.runs.get(run)] if run else await app.runs.unfinished()
+    rows = [await app.runs.get(run, single_calls=False)] if run else await app.runs.unfinished()
     status, resumed = 0, 0
     for row in rows:
-        if app.runs.is_single_call(row):
-            continue
         try:
             status = max(status, await _resume_one(app, row, model, options))
             resumed += 1

@@ -19,12 +19,13 @@ from pegboard.core.errors import BuildError
 
 def sandbox_command(
     context: typer.Context,
-    action: Annotated[str, typer.Argument(help="run")],
+    action: Annotated[str, typer.Argument(metavar="run", help="Then -- and the command.")],
     backend: Annotated[
-        str | None, typer.Option("--backend", help="bubblewrap, docker, podman, none.")
+        str | None, typer.Option("--backend", metavar="NAME", help="bubblewrap, docker, podman, none.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="Allow connections to this host (repeatable).")
+        list[str] | None,
+        typer.Option("--allow-host", metavar="HOST", help="Allow connections to this host (repeatable)."),
     ] = None,
     workspace: Workspace = None,
     config: ConfigFile = None,

@@ -35,12 +35,14 @@ def store_command(
     ] = "show",
     place: Annotated[str | None, typer.Argument(metavar="[FILE|URL]")] = None,
     older: Annotated[
-        str, typer.Option("--older", help="For purge: minimum age to delete, e.g. 30d or 12h.")
+        str, typer.Option("--older", metavar="TIME", help="For purge: minimum age, e.g. 30d or 12h.")
     ] = "30d",
     everything: Annotated[bool, typer.Option("--all", help="For purge: delete regardless of age.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="For purge: delete only history, images or spills (repeatable)."),
+        typer.Option(
+            "--only", metavar="KIND", help="For purge: only history, images or spills (repeatable)."
+        ),
     ] = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Show what would be deleted without deleting it.")

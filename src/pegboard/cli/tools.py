@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
+from pegboard.cli.option_types import ConfigFile, Json, ToolsFrom, Workspace, exit_with, tool_names
 from pegboard.cli.options import Options
 from pegboard.cli.show import print_json, print_line, print_note, table
 from pegboard.core.errors import ConfigError
@@ -21,19 +21,27 @@ _WIDTH: Final = 88
 
 def tools_command(
     tool: Annotated[
-        str | None, typer.Argument(metavar="[TOOL]", help="Show this tool and its parameters.")
+        str | None,
+        typer.Argument(metavar="TOOL", help="Show this tool and its parameters.", autocompletion=tool_names),
     ] = None,
     dialect: Annotated[
         str | None,
-        typer.Option("--dialect", help="Print the schemas in a provider's format, e.g. anthropic."),
+        typer.Option("--dialect", metavar="NAME", help="Print the schemas for a provider, e.g. anthropic."),
     ] = None,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
     """List the tools, or show one: pegboard tools edit_file"""
 
-    exit_with(tools(dialect, name=tool, options=Options(workspace=workspace, config=config, json=json)))
+    exit_with(
+        tools(
+            dialect,
+            name=tool,
+            options=Options(workspace=workspace, config=config, json=json, tools_from=tools_from or ()),
+        )
+    )
 
 
 def tools(dialect: str | None, *, name: str | None = None, options: Options) -> int:

@@ -16,7 +16,9 @@ from pegboard.services.settings import TrustedFiles
 
 
 def trust_command(
-    file: Annotated[Path | None, typer.Argument(help="Default: the project's config file.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="File to trust (default: the project's config).")
+    ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the file.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List trusted files.")] = False,
     workspace: Workspace = None,
@@ -49,9 +51,14 @@ async def _trust(
         print_line(f"{path} is no longer trusted" if trusted else f"{path} was not trusted")
     else:
         path, digest = await files.add(file)
+        # What its settings load runs as the person, so it is shown and trusted with them.
+        trusted = {path: digest}
+        for one in await files.tool_files(path):
+            trusted.update([await files.add(one)])
         if options.json:
-            print_json({"path": str(path.resolve()), "sha256": digest})
-        else:
+            more = [{"path": str(p.resolve()), "sha256": d} for p, d in trusted.items() if p != path]
+            print_json({"path": str(path.resolve()), "sha256": digest, **({"tools": more} if more else {})})
+        for path, digest in () if options.json else trusted.items():
             # Escaped: what is trusted must be what was seen.
             print_line(escape_controls(path.read_text(encoding="utf-8", errors="replace").rstrip()))
             print_line(f"-- {path} is now trusted (SHA-256 {digest[:16]}…); any change revokes it")

@@ -12,6 +12,7 @@ import typer
 from pegboard.app.app import App
 from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
 from pegboard.cli.options import Options
+from pegboard.cli.prompt import read_line
 from pegboard.cli.show import (
     escape_controls,
     paint,
@@ -31,13 +32,16 @@ from pegboard.services.calls import error_fields
 
 
 def undo_command(
-    target: Annotated[str | None, typer.Argument(metavar="[RUN|CALL]")] = None,
+    target: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Run or call ID, or last for the last run.")
+    ] = None,
     last: Annotated[bool, typer.Option("--last", help="Undo the last call that changed files.")] = False,
     preview: Annotated[
         bool, typer.Option("--preview", help="Show what would change without changing it.")
     ] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Restore what was undone.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List what can be undone.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all", help="For --list: include other workspaces.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
@@ -46,14 +50,20 @@ def undo_command(
 
     options = Options(workspace=workspace, config=config, json=json)
     if show:
-        exit_with(history(options=options))
+        exit_with(history(everywhere=everywhere, options=options))
+    if everywhere:
+        raise BuildError(
+            "--all is for --list; to undo a change of another workspace, name it with --workspace"
+        )
     exit_with(undo(target, last=last, preview=preview, redo=redo, options=options))
 
 
 def undo(target: str | None, *, last: bool, preview: bool, redo: bool, options: Options) -> int:
     """Carry out the command; the exit status."""
-    if target is None and not last and not redo:
-        raise BuildError("name a run or call (see: pegboard runs), or use --last")
+    if target is None and not last and not redo and not preview:
+        if not options.attended:
+            raise BuildError("name a run or call (see: pegboard undo --list), or use --last or last")
+        return options.run(partial(_offer, options=options))
     return options.run(partial(_undo, target=target, preview=preview, redo=redo, options=options))
 
 
@@ -72,18 +82,31 @@ async def _undo(app: App, *, target: str | None, preview: bool, redo: bool, opti
     return 1 if report.conflicts or _nothing_captured(report) else 0
 
 
+async def _offer(app: App, *, options: Options) -> int:
+    """Show what the last change was, and take it back if the person says so."""
+    report = await app.undo.undo(preview=True)
+    print_undone(report, preview=True)
+    if not report.changes.changes and not report.made_dirs and not report.removed_dirs:
+        return 1
+    line = await read_line("undo this? [y/n]  ")
+    if line is None or line.strip().lower() not in ("y", "yes"):
+        print_note("nothing was changed")
+        return 3
+    return await _undo(app, target=None, preview=False, redo=False, options=options)
+
+
 def _nothing_captured(report: UndoReport) -> bool:
     """Whether all that was to be undone was never captured."""
     return bool(report.missed) and not (report.changes.changes or report.made_dirs or report.removed_dirs)
 
 
-def history(*, options: Options) -> int:
-    """`pegboard undo --list`: what the journal has of this workspace, newest first."""
-    return options.run(partial(_history, options=options))
+def history(*, everywhere: bool = False, options: Options) -> int:
+    """`pegboard undo --list`: what the journal has of this workspace, or of all, newest first."""
+    return options.run(partial(_history, everywhere=everywhere, options=options))
 
 
-async def _history(app: App, *, options: Options) -> int:
-    entries = await app.undo.entries()
+async def _history(app: App, *, everywhere: bool, options: Options) -> int:
+    entries = await app.undo.entries(everywhere=everywhere)
     if options.json:
         print_json([_entry(one.entry, holds=one.holds) for one in entries])
         return 0
@@ -94,13 +117,26 @@ async def _history(app: App, *, options: Options) -> int:
             escape_controls(one.entry.origin.tool or one.entry.type),
             escape_controls(one.entry.origin.call_id or "-"),
             escape_controls(one.entry.origin.run or "-"),
+            *([escape_controls(one.entry.workspace)] if everywhere else []),
             _paths(one.entry),
             "" if one.holds else "undone",
         )
         for one in entries
     ]
     if rows:
-        table(rows, head=("entry", "time", "by", "call", "run", "changed", ""))
+        table(
+            rows,
+            head=(
+                "entry",
+                "time",
+                "by",
+                "call",
+                "run",
+                *(["workspace"] if everywhere else []),
+                "changed",
+                "",
+            ),
+        )
     else:
         print_line("no file changes recorded in this workspace")
     return 0
@@ -109,7 +145,7 @@ async def _history(app: App, *, options: Options) -> int:
 def _entry(entry: JournalEntry, *, holds: bool) -> dict[str, object]:
     return {
         "entry": entry.id, "type": entry.type, "time": entry.time, "tool": entry.origin.tool,
-        "call": entry.origin.call_id, "run": entry.origin.run, "holds": holds, "undoes": list(entry.undoes),
+        "call": entry.origin.call_id, "run": entry.origin.run, "workspace": entry.workspace, "holds": holds, "undoes": list(entry.undoes),
         "files": [{"path": f.path, "kind": f.kind, "moved_to": f.moved_to} for f in entry.files],
         "made_dirs": list(entry.made_dirs), "removed_dirs": [path for path, _ in entry.removed_dirs],
         "missed": list(entry.missed),

@@ -8,35 +8,43 @@ from typing import Annotated
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import ConfigFile, Json, Workspace, exit_with
+from pegboard.cli.option_types import ConfigFile, Everywhere, Json, Workspace, exit_with
 from pegboard.cli.options import Options, seconds_of
 from pegboard.cli.show import escape_controls, pluralise, print_json, print_line, table
 from pegboard.core.transcript import Usage
 
 
 def usage_command(
-    since: Annotated[str, typer.Option("--since", help="7d, 12h, 30m.")] = "30d",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="How far back, e.g. 7d, 12h or 30m.")
+    ] = "30d",
+    everywhere: Everywhere = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
     """Show tokens, cost and time by model, day, session and tool."""
 
-    exit_with(usage(since, options=Options(workspace=workspace, config=config, json=json)))
+    exit_with(
+        usage(since, everywhere=everywhere, options=Options(workspace=workspace, config=config, json=json))
+    )
 
 
-def usage(since: str, *, options: Options) -> int:
+def usage(since: str, *, everywhere: bool = False, options: Options) -> int:
     """Carry out the command; the exit status."""
-    return options.run(partial(_report, since=since, since_s=seconds_of(since), options=options))
+    act = partial(_report, since=since, since_s=seconds_of(since), everywhere=everywhere, options=options)
+    return options.run(act)
 
 
-async def _report(app: App, *, since: str, since_s: float, options: Options) -> int:
-    report = await app.usage.report(since_s)
+async def _report(app: App, *, since: str, since_s: float, everywhere: bool, options: Options) -> int:
+    report = await app.usage.report(since_s, workspace=None if everywhere else str(app.workspace))
     if options.json:
         print_json(report.to_dict())
         return 0
-    print_line(f"{pluralise(report.runs, 'run')} in the last {since}")
-    for name, rows in (("model", report.models), ("day", report.days), ("session", report.sessions)):
+    where = "all workspaces" if everywhere else "this workspace"
+    print_line(f"{pluralise(report.runs, 'run')} in {where} in the last {since}")
+    tables = [("model", report.models), ("day", report.days), ("session", report.sessions)]
+    for name, rows in [*tables, *([("workspace", report.workspaces)] if everywhere else [])]:
         if rows:
             print_line()
             table(
@@ -54,10 +62,11 @@ async def _report(app: App, *, since: str, since_s: float, options: Options) -> 
                 f"{sum(t.seconds):.2f}",
                 str(t.result_tokens),
                 str(t.schema_tokens),
+                "-" if t.cost_usd is None else f"${t.cost_usd:.4f}",
             )
             for name, t in tools
         ],
-        head=("tool", "calls", "failed", "seconds", "result tokens", "schema tokens"),
+        head=("tool", "calls", "failed", "seconds", "result tokens", "schema tokens", "cost"),
     )
     return 0
 

@@ -55,7 +55,7 @@ def search(pattern: str) -> BoundedRegex:
             re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         # A deny that never matches would be no deny.
-        raise ConfigError(f"it is no regular expression: {error}") from None
+        raise ConfigError(f"it is not a regular expression: {error}") from None
     if _POSSESSIVE.search(pattern):
         raise ConfigError(
             "it holds a possessive quantifier (*+, ++, ?+), which is not supported; leave the + out"

@@ -276,7 +276,7 @@ def _domains(fetch: Mapping[str, Any]) -> list[Rule]:
     blocked = _strings(fetch.get("blockeddomains") or (), "blockedDomains")
     allowed = _strings(fetch.get("alloweddomains") or (), "allowedDomains")
     rules = [
-        Rule.parse(f"deny connect:{host} tool=web_* reason=blockedDomains", source="moltbot")
+        Rule.parse(f"deny connect:{host} tool=web_*|browser reason=blockedDomains", source="moltbot")
         for name in blocked
         for host in _hosts(name)
     ]

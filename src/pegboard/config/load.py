@@ -33,7 +33,13 @@ from pegboard.config.schedules import ScheduleSettings, read_schedules
 from pegboard.config.secrets import SecretSpec
 from pegboard.config.sessions import SessionSettings, read_sessions
 from pegboard.config.store import StoreSettings, read_store
-from pegboard.config.tools import ToolSettings, read_tool_files, trusted_only
+from pegboard.config.tools import (
+    ToolSettings,
+    is_python_place,
+    python_place,
+    read_tool_files,
+    trusted_only,
+)
 from pegboard.config.trust import Trust
 from pegboard.config.web import FROM_DOCUMENTS, WebSettings, read_web, web_of_documents
 from pegboard.core.errors import ConfigError
@@ -58,7 +64,8 @@ class Config:
         model: which model is used, as `--model` takes it; None where no file says.
         rules: the user's, then the project's where it is trusted (else only its deny and ask rules).
         instructions: added to the system prompt.
-        tools: names of built-in tools to offer; None = the default set.
+        instructions_files: names of the project's files that are read into it, of each folder the first that is there.
+        tools: names of built-in tools to offer; None = the default set. Files and modules are in tool_files.
         allowed_dirs, read_only_dirs: folders beside the workspace.
         sandbox: backend to use: auto, bubblewrap, docker, podman, none.
         require_sandbox: refuse to run a command where the sandbox does not work.
@@ -79,7 +86,7 @@ class Config:
         budgets: how much tools may be used (`[budgets.NAME]`).
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
         taint: what is private or trusted (`[taint]`).
-        tool_files: further tools: HTTP definitions, OpenAPI documents, skills, plug-ins.
+        tool_files: further tools: Python files, HTTP definitions, OpenAPI documents, skills, plug-ins.
         model_servers: ports where local model servers are looked for; None = the usual ones.
         store: where history, grants and sessions are kept.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
@@ -91,6 +98,7 @@ class Config:
     model: str | None = None
     rules: tuple[Rule, ...] = ()
     instructions: str = ""
+    instructions_files: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
     tools: tuple[str, ...] | None = None
     allowed_dirs: tuple[str, ...] = ()
     read_only_dirs: tuple[str, ...] = ()
@@ -252,7 +260,17 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                     for p in folders
                     if p not in usable
                 ]
-            case "tools" | "fallback_models":
+            case "tools":
+                named = [typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key)]
+                own = [python_place(one, path.parent) for one in named if is_python_place(one)]
+                unusable += [
+                    f"{path}: {key}: {one.file} is not a file" for one in own if one.file and not one.file.is_file()
+                ]  # fmt: skip
+                more = ToolSettings(python=tuple(o for o in own if o.file is None or o.file.is_file()))
+                changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
+                if chosen := tuple(one for one in named if not is_python_place(one)):
+                    changes[key] = chosen
+            case "fallback_models" | "instructions_files":
                 changes[key] = tuple(typed(str, v, path, f"{key}[]") for v in typed(list, value, path, key))
             case "limits":
                 changes["limits"] = _limits(table_of(value, path, key, _LIMITS), path)

@@ -19,12 +19,14 @@ class MediaProvider:
         url: the base address. A name that is not known is a server with OpenAI's paths, and needs one.
         model: the provider's name of it.
         voice: the usual one; for speech alone.
+        price: US dollars of one picture, or of a million characters of speech; None = as the tables of prices have it.
     """
 
     key: str = ""
     url: str = ""
     model: str = ""
     voice: str = ""
+    price: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,10 @@ def _provider(table: Mapping[str, Any], where: str, path: Path) -> MediaProvider
     for key, one in table.items():
         if key not in known:
             raise ConfigError(f"{path}: unknown key {where}.{key}; known: {', '.join(known)}")
-        _text(one, f"{where}.{key}", path)
+        if key != "price":
+            _text(one, f"{where}.{key}", path)
+        elif isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one < 1e6:
+            raise ConfigError(f"{path}: {where}.price must be a number of US dollars, not {one!r:.60}")
     url = table.get("url", "")
     if url and not url.startswith(("https://", "http://")):
         raise ConfigError(f"{path}: {where}.url must be an http or https address, not {url!r:.60}")

@@ -1,8 +1,9 @@
-"""`[http_tools]`, `[openapi.NAME]`, `[skills]` and `[plugins]`: further tools that the settings name."""
+"""`tools`, `[http_tools]`, `[openapi.NAME]`, `[skills]` and `[plugins]`: further tools that the settings name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,10 +49,29 @@ class OpenAPIFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PythonTools:
+    """One place with tools in Python: `FILE.py`, `package.module`, or either with `:NAME`.
+
+    Attributes:
+        place: as it is loaded; a file with its whole path.
+        given: as it was written.
+        file: the file; None = an installed module.
+        sha256: of the file's bytes as they were trusted; empty = a person named it on the command line, or it lies
+            outside the workspace.
+    """
+
+    place: str
+    given: str
+    file: Path | None = None
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings:
     """What the settings name beside built-in tools and servers.
 
     Attributes:
+        python: files and modules with tools in Python.
         http: files of declarative HTTP tools.
         openapi: documents.
         skills: folders that each hold one SKILL.md.
@@ -61,6 +81,7 @@ class ToolSettings:
         missing: what is named and not there, a sentence each.
     """
 
+    python: tuple[PythonTools, ...] = ()
     http: tuple[Path, ...] = ()
     openapi: tuple[OpenAPIFile, ...] = ()
     skills: tuple[Path, ...] = ()
@@ -70,6 +91,7 @@ class ToolSettings:
 
     def __add__(self, other: ToolSettings) -> ToolSettings:
         return ToolSettings(
+            python=self.python + other.python,
             http=self.http + other.http,
             openapi=self.openapi + other.openapi,
             skills=self.skills + other.skills,
@@ -78,7 +100,28 @@ class ToolSettings:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.http or self.openapi or self.skills or self.plugins)
+        return bool(self.python or self.http or self.openapi or self.skills or self.plugins)
+
+    def python_inside(self, workspace: Path) -> list[str]:
+        """The Python files among them that lie in a workspace, relative to it: they run as the person, so no tool
+        may change them unasked."""
+        root = workspace.resolve()
+        real = [p.file.resolve() for p in self.python if p.file is not None]
+        return [file.relative_to(root).as_posix() for file in real if file.is_relative_to(root)]
+
+
+def is_python_place(text: str) -> bool:
+    """Whether a text names Python tools rather than a built-in tool: it has a dot, a colon or a slash."""
+    return any(c in text for c in ".:/")
+
+
+def python_place(text: str, folder: Path) -> PythonTools:
+    """Tools in Python by what a person wrote; a relative file starts at `folder`."""
+    where, colon, name = text.partition(":")
+    if not where.endswith(".py"):
+        return PythonTools(place=text, given=text)
+    file = folder / Path(where).expanduser()
+    return PythonTools(place=f"{file}{colon}{name}", given=text, file=file)
 
 
 class _NotThere(ConfigError):
@@ -144,13 +187,44 @@ def trusted_only(
         )
         return False
 
+    python: list[PythonTools] = []
+    for one in files.python:
+        if one.file is not None and kept(one.file, "the file"):
+            python.append(replace(one, sha256=trust.sha256(one.file) if one.file.resolve() in inside else ""))
+        elif one.file is None and (there := _workspace_module(one.place, workspace)) is not None:
+            ignored.append(
+                f"tools: the module {one.given} is in the workspace and is ignored; name its file {there} instead"
+            )
+        elif one.file is None:
+            python.append(one)
     found = replace(
         files,
+        python=tuple(python),
         http=tuple(f for f in files.http if kept(f, "the HTTP tool file")),
         openapi=tuple(o for o in files.openapi if kept(o.file, "the OpenAPI document")),
         skills=tuple(s for s in files.skills if kept(s / _SKILL, "the skill")),
     )
     return replace(found, inside=frozenset(inside)), tuple(ignored)
+
+
+def _workspace_module(place: str, workspace: Path | None) -> Path | None:
+    """The file of a module that lies in the workspace, None for an installed one. Nothing is imported."""
+    where: Sequence[str] | None = None
+    found: Path | None = None
+    parts = place.partition(":")[0].split(".")
+    for index in range(len(parts)):
+        name = ".".join(parts[: index + 1])
+        spec = next((s for f in sys.meta_path if (s := f.find_spec(name, where, None)) is not None), None)
+        if spec is None:
+            break
+        places: list[str] = list(spec.submodule_search_locations or ())
+        found = Path(spec.origin or next(iter(places), "")).resolve()
+        inside = workspace is not None and found.is_relative_to(workspace.resolve())
+        # What is installed with us, in an environment within the workspace, is as safe as we are.
+        if inside and not found.is_relative_to(Path(sys.prefix).resolve()):
+            return workspace.joinpath(*parts).with_suffix(".py") if workspace is not None else None
+        where = places
+    return None
 
 
 def _openapi(name: str, given: Any, path: Path) -> OpenAPIFile:
@@ -224,4 +298,12 @@ def _pairs(value: Any, key: str, path: Path) -> dict[str, str]:
     return cast("dict[str, str]", rows)
 
 
-__all__ = ["OpenAPIFile", "ToolSettings", "read_tool_files", "trusted_only"]
+__all__ = [
+    "OpenAPIFile",
+    "PythonTools",
+    "ToolSettings",
+    "is_python_place",
+    "python_place",
+    "read_tool_files",
+    "trusted_only",
+]

@@ -36,6 +36,14 @@ class Trust:
             pass
         return False
 
+    def sha256(self, path: Path) -> str:
+        """The digest under which a file is trusted, empty if it is not."""
+        try:
+            return self.table.read().get(str(path.resolve()), "")
+        except ConfigError as error:
+            self.fault = str(error)
+            return ""
+
     def add(self, path: Path) -> str:
         """Trust the file as it is now; its SHA-256."""
         digest = _sha256(path)

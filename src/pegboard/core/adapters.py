@@ -342,7 +342,7 @@ def _parameter(given: Any, name: str) -> ToolParameter:
         return given
     fields = {k: _get(given, k) for k in ("name", "type", "description", "required", "default")}
     if not isinstance(fields["name"], str) or not isinstance(fields["type"], str):
-        raise BuildError(f"tool {name!r}: {given!r} is no parameter; it needs a name and a type")
+        raise BuildError(f"tool {name!r}: {given!r} is not a parameter; it needs a name and a type")
     return ToolParameter(
         name=fields["name"],
         type=fields["type"],

@@ -144,6 +144,15 @@ class OutsideWorkspace(ToolError):
 
     default_code = "outside_workspace"
 
+    @classmethod
+    def of(cls, path: str) -> OutsideWorkspace:
+        """The refusal of a path, which may be shown as it stands."""
+        return cls(
+            f"{path} is outside the workspace.",
+            hint="Use a path inside the workspace, or ask the user to allow that folder.",
+            details={"path": path},
+        )
+
 
 class Unsupported(ToolError):
     """The thing is of a kind that this tool cannot handle."""

@@ -11,6 +11,9 @@ from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
 from pegboard.core.transcript import AssistantMessage, Message, Usage, UserMessage
 
+IMPORTED: Final = "imported"
+"""Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
@@ -149,10 +152,10 @@ class CallUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationTried:
-    """A confined command tried to reach something through the egress proxy.
+    """A confined command, or a page of the browser, tried to reach something through the egress proxy.
 
     Attributes:
-        call_id, tool: the call that started the command; empty where a person started it.
+        call_id, tool: the call that started the command or used the page; empty where a person started it.
         host, port: as asked for.
         allowed: whether it was let through.
         reason: why not, or the address that it went to.

@@ -64,6 +64,11 @@ class Notes:
 NO_NOTES = Notes()
 
 
+def notes_of_cost(cost_usd: float | None) -> Notes:
+    """Notes of a call that paid for something; budgets and usage count it. None = no price is known."""
+    return NO_NOTES if cost_usd is None else Notes(extra={"cost_usd": cost_usd})
+
+
 @dataclass(slots=True, kw_only=True)
 class ToolResult:
     """The outcome of one call.

@@ -185,7 +185,7 @@ class Tool:
         for what, most in (("timeout_s", timeout_s), ("max_chars", max_chars)):
             if most is not None and not (is_number(most) and most >= 0):
                 raise BuildError(
-                    f"tool {self.name!r}: {what}={most!r} is no limit; give a number, or leave it out"
+                    f"tool {self.name!r}: {what}={most!r} is not a limit; give a number, or leave it out"
                 )
         if timeout_s is not None or max_chars is not None:
             self.limits = ToolLimits(timeout_s=timeout_s, max_chars=max_chars)
@@ -265,7 +265,7 @@ class Tool:
             )
         if unknown := [kind for kind in self.touches if kind not in EFFECT_KINDS]:
             raise BuildError(
-                f"tool {self.name!r}, touches=…: {format_value(unknown[0])} is no kind of effect; use {', '.join(EFFECT_KINDS)}"
+                f"tool {self.name!r}, touches=…: {format_value(unknown[0])} is not a kind of effect; use {', '.join(EFFECT_KINDS)}"
             )
         if declared is None:
             if self.plan is None and not self.markers:
@@ -279,7 +279,7 @@ class Tool:
             for effect in effects:
                 if not isinstance(effect, Effect) or effect.kind not in EFFECT_KINDS:  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise BuildError(
-                        f"tool {self.name!r}: {effect!r} is no effect; write Effect(kind, target) with a kind of "
+                        f"tool {self.name!r}: {effect!r} is not an effect; write Effect(kind, target) with a kind of "
                         + ", ".join(EFFECT_KINDS)
                     )
             # A tuple, so that an iterator given by mistake is not empty at the second call.

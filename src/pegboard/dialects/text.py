@@ -154,7 +154,7 @@ def text_of_reply(reply: Any) -> str:
         return wire.string(written[0].get("content"))
     if isinstance(reply, Mapping) or hasattr(reply, "model_dump"):
         return _chat.decode_message(reply).text
-    raise ModelError(f"the reply is no text: got {type(reply).__name__}")
+    raise ModelError(f"the reply is not text: got {type(reply).__name__}")
 
 
 def message_of(reading: ParsedText) -> AssistantMessage:

@@ -131,7 +131,7 @@ def reply_dict(reply: Any, provider: str) -> dict[str, Any]:
         try:
             value = json.loads(reply, parse_float=exact)
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"the reply is no {provider} response: it is no JSON ({error})") from error
+            raise ModelError(f"the reply is no {provider} response: it is not JSON ({error})") from error
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
     raise ModelError(f"the reply is no {provider} response: expected an object, got {type(reply).__name__}")
@@ -219,4 +219,4 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")

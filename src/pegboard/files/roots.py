@@ -44,7 +44,7 @@ def path_text(path: object) -> str:
     except TypeError:
         found = None
     if not isinstance(found, str):
-        raise InvalidArguments(f"{format_value(path)} is no path.", hint="Send the path as text.")
+        raise InvalidArguments(f"{format_value(path)} is not a path.", hint="Send the path as text.")
     return found
 
 
@@ -192,11 +192,7 @@ def from_os_error(error: OSError, path: str, *, noun: str = "File") -> ToolError
 
 def outside_workspace(path: str) -> OutsideWorkspace:
     """The refusal of a path that leaves every allowed folder."""
-    return OutsideWorkspace(
-        f"{shown(path)} is outside the workspace.",
-        hint="Use a path inside the workspace, or ask the user to allow that folder.",
-        details={"path": shown(path)},
-    )
+    return OutsideWorkspace.of(shown(path))
 
 
 def is_folder(path: str) -> Unsupported:

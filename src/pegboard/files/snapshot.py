@@ -331,7 +331,7 @@ class TreeSnapshot:
         """
         real = Path(os.path.realpath(root))
         if not real.is_dir():
-            raise NotFound(f"{shown(str(root))} is no folder.", hint="Name the workspace.")
+            raise NotFound(f"{shown(str(root))} is not a folder.", hint="Name the workspace.")
         limits = limits or SnapshotLimits()
         with journal.lock():
             known = load(index_path(journal, real))

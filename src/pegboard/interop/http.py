@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.message import EmailMessage
+from http.client import responses
 from secrets import token_hex
 from typing import Any, Final, Literal, Protocol, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from pegboard.core.content import Audio, File, Image, Text
 from pegboard.core.effects import Effect
-from pegboard.core.errors import BuildError, InvalidArguments, TooLarge, ToolError, Unavailable
+from pegboard.core.errors import BuildError, InvalidArguments, ToolError, Unavailable
 from pegboard.core.hosts import ascii_host
 from pegboard.core.result import Notes, ToolResult
 from pegboard.core.secrets.clip import clip
+from pegboard.net.client import HttpClient, HttpReply
 
 
 class BoundSecrets(Protocol):
@@ -107,66 +109,45 @@ class Sender:
     """Sends requests to one origin.
 
     Attributes:
+        url: its address. The owner named it, so it is reached wherever it is.
         secrets: name → value, asked at each call; a value goes only to this sender's own origin.
-        timeout_s: seconds for connecting and for each read.
-        client: makes an httpx2.AsyncClient; None = one for each call.
+        timeout_s: seconds for a whole request.
+        client: sends them.
     """
 
+    url: str
     secrets: Secrets = field(default_factory=dict[str, str])
     timeout_s: float = 30.0
-    client: Callable[[], Any] | None = None
+    client: HttpClient = field(default_factory=HttpClient)
 
     async def send(self, request: HttpRequest) -> ToolResult:
         """The answer as a result; redirects are not followed, since they may lead to another host.
 
         Raises:
             ToolError: an error status, with what the server said.
+            TimedOut: the answer was not complete in time.
             TooLarge: the answer is over MAX_BYTES.
             Unavailable: the server cannot be reached.
+            InvalidArguments: the arguments make no address that can be sent.
         """
-        import httpx2
-
-        headers, query = dict(request.headers), list(request.query)
+        headers = dict(request.headers)
         content = _content(request, headers)
-        # As UTF-8: a name with an accent in a header is sent as it is (RFC 9110 §5.5, obs-text).
-        raw = [(k.encode("ascii"), v.encode("utf-8")) for k, v in headers.items()]
+        userinfo = urlsplit(request.url).netloc.rpartition("@")[0]
+        if userinfo and "authorization" not in {k.lower() for k in headers}:
+            headers["Authorization"] = f"Basic {base64.b64encode(unquote(userinfo).encode()).decode()}"
         try:
-            async with (
-                self._open() as client,
-                client.stream(
-                    request.method, request.url, params=query or None, headers=raw, content=content
-                ) as answer,
-            ):
-                data = await _read(answer)
-        except httpx2.TimeoutException as error:
-            raise Unavailable(
-                f"{_host(request.url)} did not answer within {self.timeout_s:g} s", retryable=True
-            ) from error
-        except httpx2.HTTPError as error:
-            why = _hidden(str(error), request.secrets)
-            raise Unavailable(f"{_host(request.url)} cannot be reached: {why}", retryable=True) from error
-        except httpx2.InvalidURL as error:
-            raise InvalidArguments(
-                f"the arguments make no address that can be sent: {_hidden(str(error), request.secrets)}",
-                hint="Give shorter values without control characters.",
-            ) from error
-        return _result(answer, data, request.secrets)
+            reply = await self.client.opening(self.url).request(
+                request.method, request.url, params=request.query or None, headers=headers, content=content,
+                timeout_s=self.timeout_s, max_bytes=MAX_BYTES, follow=False,
+            )  # fmt: skip
+        except ToolError as error:
+            message = _hidden(error.message, request.secrets)
+            raise type(error)(message, hint=error.hint, retryable=error.retryable) from None
+        return _result(reply, request.secrets)
 
     def filling(self, url: str) -> SecretTemplate:
         """Fills the secrets of one request to the host of `url`."""
         return SecretTemplate(self.secrets, _host(url).lower())
-
-    @asynccontextmanager
-    async def _open(self) -> AsyncGenerator[Any]:
-        if self.client is not None:
-            yield self.client()
-            return
-        import httpx2
-
-        async with httpx2.AsyncClient(
-            timeout=self.timeout_s, follow_redirects=False, trust_env=False
-        ) as client:
-            yield client
 
 
 def effects_of(url: str) -> tuple[Effect, ...]:
@@ -293,39 +274,27 @@ def _quoted(name: str) -> str:
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
-async def _read(answer: Any) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in answer.aiter_bytes():
-        size += len(part)
-        if size > MAX_BYTES:
-            raise TooLarge(f"the answer is over {MAX_BYTES} bytes", hint="Ask for less, page by page.")
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _result(answer: Any, data: bytes, secrets: Mapping[str, str]) -> ToolResult:
-    mime = str(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
-    status = int(answer.status_code)
+def _result(reply: HttpReply, secrets: Mapping[str, str]) -> ToolResult:
+    mime, status = reply.content_type, reply.status
     notes = Notes(labels=("untrusted",), extra={"status": status})
-    text = _hidden(_decoded(answer, data), secrets)
+    text = _hidden(_decoded(reply), secrets)
     if status >= 400:
         raise ToolError(
-            f"HTTP {status} {answer.reason_phrase}: {clip(text, 0, 2000) or '(empty answer)'}",
+            f"HTTP {status} {responses.get(status, '')}: {clip(text, 0, 2000) or '(empty answer)'}",
             hint="Wait a little and try again." if status in _RETRYABLE else "Correct the arguments.",
             code=f"http_{status}",
             retryable=status in _RETRYABLE,
             details={"status": status},
         )
     if 300 <= status < 400:
-        where = _hidden(str(answer.headers.get("location", "")), secrets)
+        where = _hidden(reply.headers.get("location", ""), secrets)
         return ToolResult(
             content=(Text(f"HTTP {status}: moved to {where}"),), data={"location": where}, notes=notes
         )
     if mime.startswith("image/"):
-        return ToolResult(content=(Image(data=data, mime_type=mime),), notes=notes)
+        return ToolResult(content=(Image(data=reply.body, mime_type=mime),), notes=notes)
     if mime.startswith("audio/"):
-        return ToolResult(content=(Audio(data=data, mime_type=mime),), notes=notes)
+        return ToolResult(content=(Audio(data=reply.body, mime_type=mime),), notes=notes)
     if mime in ("application/json", "text/json") or mime.endswith("+json"):
         try:
             value = json.loads(text)
@@ -338,15 +307,16 @@ def _result(answer: Any, data: bytes, secrets: Mapping[str, str]) -> ToolResult:
         or "+xml" in mime
     ):
         return ToolResult(content=(Text(text or "(empty answer)"),), notes=notes)
-    return ToolResult(content=(File(name="answer", mime_type=mime, data=data),), notes=notes)
+    return ToolResult(content=(File(name="answer", mime_type=mime, data=reply.body),), notes=notes)
 
 
-def _decoded(answer: Any, data: bytes) -> str:
-    encoding = answer.charset_encoding or "utf-8"
+def _decoded(reply: HttpReply) -> str:
+    named = EmailMessage()
+    named["content-type"] = reply.headers.get("content-type", "")
     try:
-        return data.decode(encoding, "replace")
+        return reply.body.decode(named.get_content_charset("utf-8"), "replace")
     except LookupError:
-        return data.decode("utf-8", "replace")
+        return reply.body.decode("utf-8", "replace")
 
 
 def _hidden(text: str, secrets: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ type, and one whose argument is absent is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -42,6 +42,7 @@ from pegboard.interop.http import (
     safe_headers,
     scalar,
 )
+from pegboard.net.client import HttpClient
 
 _KEYS: Final = frozenset(
     {"name", "description", "method", "url", "query", "headers", "body", "form", "parameters", "level",
@@ -51,7 +52,7 @@ _SLOT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def http_tools(
-    file: str | Path, *, secrets: Secrets | None = None, client: Callable[[], Any] | None = None
+    file: str | Path, *, secrets: Secrets | None = None, client: HttpClient | None = None
 ) -> Toolkit:
     """The tools of a file, or of every such file of a folder.
 
@@ -59,7 +60,7 @@ def http_tools(
         file: `.toml`, `.yaml`, `.yml` or `.md`, or a folder of these.
         secrets: what `secret://name` in headers and query means; asked at each call and sent only to the
             tool's own host.
-        client: makes an httpx2.AsyncClient in place of our own.
+        client: sends the requests; None = one with the usual limits.
 
     Raises:
         BuildError: the file cannot be read, or a tool in it is wrong; the message names both.
@@ -82,7 +83,7 @@ def http_tool(
     definition: Mapping[str, Any],
     *,
     secrets: Secrets | None = None,
-    client: Callable[[], Any] | None = None,
+    client: HttpClient | None = None,
     source: str = "",
 ) -> Tool:
     """One tool from its definition.
@@ -107,7 +108,12 @@ def http_tool(
     url = str(definition["url"])
     if _SLOT.search(urlsplit(url).netloc):
         raise BuildError(f"{label}: the host of its url may not depend on an argument")
-    sender = Sender(secrets=secrets or {}, timeout_s=float(definition.get("timeout_s", 30)), client=client)
+    sender = Sender(
+        url=url,
+        secrets=secrets or {},
+        timeout_s=float(definition.get("timeout_s", 30)),
+        client=client or HttpClient(),
+    )
     method = str(definition.get("method", "GET")).upper()
 
     async def call(**arguments: Any) -> Any:

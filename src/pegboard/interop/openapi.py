@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pegboard.core.errors import BuildError
 from pegboard.core.schema.signature import Signature
@@ -20,6 +22,8 @@ from pegboard.interop.openapi_request import (
     locate_parameter,
     request_of,
 )
+from pegboard.net.client import HttpClient
+from pegboard.net.destinations import is_loopback
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options")
 _IDEMPOTENT: Final = frozenset({"get", "put", "delete", "head", "options"})
@@ -46,7 +50,7 @@ def openapi_tools(
     secrets: Secrets | None = None,
     keep: Iterable[str] = (),
     timeout_s: float = 30.0,
-    client: Callable[[], Any] | None = None,
+    client: HttpClient | None = None,
     notes: Callable[[str], None] | None = None,
 ) -> Toolkit:
     """A tool for each operation of a document.
@@ -62,8 +66,8 @@ def openapi_tools(
         headers: sent with every request; values may hold `secret://name`.
         secrets: what `secret://name` means; asked at each call.
         keep: patterns of tool names or `METHOD /path`; empty = all.
-        timeout_s: seconds for connecting and for each read.
-        client: makes an httpx2.AsyncClient in place of our own.
+        timeout_s: seconds for a whole request.
+        client: sends the requests; None = one with the usual limits.
         notes: is told what was renamed or left out; None = the log `pegboard.openapi`.
 
     Raises:
@@ -72,7 +76,7 @@ def openapi_tools(
     spec = parsed(document)
     base = base_url or base_of(spec)
     origin = effects_of(base)
-    sender = Sender(secrets=secrets or {}, timeout_s=timeout_s, client=client)
+    sender = Sender(url=base, secrets=secrets or {}, timeout_s=timeout_s, client=client or HttpClient())
     fixed = _credentials(spec, auth or {}, {**(headers or {})})
     patterns = tuple(keep)
     note = notes or _logged
@@ -100,7 +104,7 @@ def openapi_tools(
                 here = base_url or base_of(spec, operation, item)
                 # A document that sends one operation elsewhere must not carry the credentials there.
                 known = fixed if effects_of(here) == origin else FixedFields()
-                made = _tool(read, operation, free, here, sender, known)
+                made = _tool(read, operation, free, here, _sender_to(here, sender), known)
                 made.signature.check()
             except (BuildError, TypeError, ValueError, AttributeError, KeyError) as error:
                 # The document is somebody else's: one operation of a wrong form must not cost the others.
@@ -116,6 +120,15 @@ def openapi_tools(
     for text in (*renamed, *faults):
         note(text)
     return Toolkit(list(tools.values()))
+
+
+def _sender_to(url: str, own: Sender) -> Sender:
+    """The sender of the document's own server, which reaches public places beside it.
+
+    A document of this machine may name another server of this machine.
+    """
+    hosts = [urlsplit(one).hostname or "" for one in (url, own.url)]
+    return replace(own, url=url) if all(map(is_loopback, hosts)) else own
 
 
 def _logged(text: str) -> None:

@@ -58,7 +58,7 @@ def shown_description(text: str) -> str:
 def meant_schema(schema: Any) -> Mapping[str, Any] | str:
     """The schema of an object as it is meant, slips mended, or why it is refused. Never fetches."""
     if not isinstance(schema, Mapping):
-        return f"its schema is no object but {type(schema).__name__}"
+        return f"its schema is not an object but {type(schema).__name__}"
     root = cast("Mapping[str, Any]", schema)
     why = _walk_fault(root)
     if why:

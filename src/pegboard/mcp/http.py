@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,17 +19,15 @@ from mcp_types import CONNECTION_CLOSED
 from pegboard.core.errors import ConfigError, Unavailable
 from pegboard.core.hosts import ascii_host
 from pegboard.mcp.config import ServerConfig
-from pegboard.mcp.framing import size_text
 from pegboard.mcp.inbound import ConnectionClosed
 from pegboard.mcp.text_warnings import sanitise
-from pegboard.net.destinations import Resolve, resolve_here, within
+from pegboard.net.destinations import Resolve, is_loopback, resolve_here, within
+from pegboard.net.transport import PORTS, SECRET_HEADERS, GuardedTransport, origin_of
 from pegboard.net.urls import judge_url
 
 MAX_BODY: Final = 16 * 1024 * 1024
-_SECRET_HEADERS: Final = ("authorization", "cookie", "x-api-key", "proxy-authorization")
 _LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
 _PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class AddressGuard:
@@ -46,28 +44,28 @@ class AddressGuard:
 
     def __init__(self, own: Iterable[str], resolve: Resolve = resolve_here) -> None:
         given = [url for url in own if url]
-        self._own = {_origin(url) for url in given}
+        self._own = {origin_of(url) for url in given}
         self._resolve = resolve
         self._near = _near(urlsplit(given[0]).hostname or "")
 
-    async def address(self, url: str) -> str | None:
-        """The address to connect to; None where the settings name this origin.
+    async def addresses(self, url: str) -> Sequence[str]:
+        """The addresses to connect to; none where the settings name this origin.
 
         Raises:
             Unavailable: it is farther than the server may send us.
         """
-        if _origin(url) in self._own:
-            return None
+        if origin_of(url) in self._own:
+            return ()
         parts = urlsplit(url)
-        if parts.scheme not in _PORTS or not parts.hostname:
+        if parts.scheme not in PORTS or not parts.hostname:
             raise _refused(url, "it is no web address")
         try:
-            host, port = ascii_host(parts.hostname), parts.port or _PORTS[parts.scheme]
+            host, port = ascii_host(parts.hostname), parts.port or PORTS[parts.scheme]
         except ValueError as error:
             raise _refused(url, str(error)) from None
         if self._near:
             try:
-                addresses = list(await self._resolve(host, port))
+                addresses = await self._resolve(host, port)
             except (OSError, UnicodeError) as error:
                 raise _refused(url, f"{host} has no address ({error})") from None
             for one in addresses:
@@ -81,42 +79,12 @@ class AddressGuard:
             judged = judge_url(url, lambda _: _settled(found[0]))
             if not judged.allowed:
                 raise _refused(url, judged.reason)
-            addresses = list(judged.addresses)
+            addresses = judged.addresses
         if parts.scheme != "https" and not all(within(one, _LOOPBACK) for one in addresses):
             raise _refused(url, "secrets would go over http in the clear")
         if not addresses:
             raise _refused(url, f"{host} has no address")
-        return addresses[0]
-
-
-class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Connects to the address that was judged, under the name that was asked for."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, reach: AddressGuard) -> None:
-        self._inner = inner
-        self._reach = reach
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See AsyncBaseTransport."""
-        address = await self._reach.address(str(request.url))
-        if address is None:
-            return await self._inner.handle_async_request(request)
-        # The name is not looked up again: a second answer could be another address.
-        return await self._inner.handle_async_request(
-            httpx2.Request(
-                request.method, request.url.copy_with(host=address), headers=request.headers, stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": request.url.host},
-            )
-        )  # fmt: skip
-
-    async def aclose(self) -> None:
-        """See AsyncBaseTransport."""
-        await self._inner.aclose()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its very name, which no resolver can change."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+        return addresses
 
 
 def _near(host: str) -> tuple[str, ...]:
@@ -127,11 +95,6 @@ def _near(host: str) -> tuple[str, ...]:
         return _PRIVATE if within(host, _PRIVATE) else ()
     except ValueError:
         return ()
-
-
-def _origin(url: str) -> tuple[str, str, int]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
 
 
 def _settled(found: Sequence[str] | BaseException) -> Sequence[str]:
@@ -213,7 +176,7 @@ def refuse_clear_credentials(url: str, headers: Mapping[str, str], *, has_auth: 
     parts = urlsplit(url)
     if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return
-    if has_auth or parts.password or any(name.lower() in _SECRET_HEADERS for name in headers):
+    if has_auth or parts.password or any(name.lower() in SECRET_HEADERS for name in headers):
         raise ConfigError(
             f"credentials for {parts.hostname} would go over http in the clear; use https, or a loopback address"
         )
@@ -229,46 +192,5 @@ def _client(
     reach = AddressGuard((config.url, config.oauth.get("issuer", "")))
     return httpx2.AsyncClient(
         headers=dict(headers), auth=auth, timeout=timeout or httpx2.Timeout(30.0), trust_env=False,
-        transport=_Bounded(GuardedTransport(httpx2.AsyncHTTPTransport(), reach), MAX_BODY, answered), follow_redirects=False,
+        transport=GuardedTransport(reach.addresses, max_item_bytes=MAX_BODY, on_status=answered), follow_redirects=False,
     )  # fmt: skip
-
-
-class OversizedBody(httpx2.ReadError):
-    """A document or event is over the limit."""
-
-
-class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends a response whose single document or event is over the limit, while it arrives."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: int, answered: Callable[[int], None]) -> None:
-        self._inner = inner
-        self._limit = limit
-        self._answered = answered
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
-        self._answered(response.status_code)
-        response.stream = _BoundedStream(response.stream, self._limit)
-        return response
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: Any, limit: int) -> None:
-        self._inner = inner
-        self._limit = limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._inner:
-            # An event stream may be endless; a single event or document may not.
-            cut = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n"))
-            size = size + len(chunk) if cut < 0 else len(chunk) - cut
-            if size > self._limit:
-                raise OversizedBody(f"over {size_text(self._limit)} and was dropped")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()

@@ -72,7 +72,7 @@ class _Pages:
             if not isinstance(following, str) or not following:
                 if following:
                     self.said.append(
-                        f"{self._server}: {method} gives a cursor that is no text; stopped after {len(out)} entries"
+                        f"{self._server}: {method} gives a cursor that is not text; stopped after {len(out)} entries"
                     )
                 return out
             if len(out) >= MAX_ROWS or len(following) > MAX_CURSOR:

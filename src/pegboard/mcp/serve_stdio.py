@@ -114,7 +114,7 @@ class _Line:
         try:
             message: Any = json.loads(text)
         except (ValueError, RecursionError):
-            self.write(error_reply(None, PARSE_ERROR, "the message is no JSON"))
+            self.write(error_reply(None, PARSE_ERROR, "the message is not JSON"))
             return
         task = asyncio.create_task(self._answer(message))
         self._running.add(task)

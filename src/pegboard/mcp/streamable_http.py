@@ -24,7 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.framing import Json, MessageBatch, parse
-from pegboard.mcp.http import MAX_BODY, OversizedBody, http_client
+from pegboard.mcp.http import MAX_BODY, http_client
 from pegboard.mcp.inbound import (
     ConnectionClosed,
     MessageReceiver,
@@ -34,6 +34,7 @@ from pegboard.mcp.inbound import (
     result_of,
     with_token,
 )
+from pegboard.net.transport import OversizedBody
 
 _VERSION: Final = "mcp-protocol-version"
 _SESSION: Final = "mcp-session-id"

@@ -8,7 +8,7 @@ import contextlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
 
@@ -34,6 +34,8 @@ class MediaService:
         model: the provider's name of it.
         client: may reach `url`.
         key: the key, read at each request; empty = there is none.
+        cost: dollars of what a provider counted, by names of genai-prices (`input_tokens`, `output_image_tokens`, …),
+            or of one picture or so many `input_characters`; None where no price is known.
     """
 
     name: str
@@ -41,6 +43,7 @@ class MediaService:
     model: str
     client: HttpClient
     key: Callable[[], str]
+    cost: Callable[[Mapping[str, int]], float | None] = field(default=lambda counted: None)
 
     @property
     def host(self) -> str:
@@ -81,11 +84,26 @@ def refusal(name: str, reply: HttpReply) -> ToolError:
             return Unavailable(f"{name} answered {status}: {said}", retryable=status >= 500)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaintedImage:
+    """What a provider sent.
+
+    Attributes:
+        data: the file, in any format.
+        note: what of the request was not possible.
+        counted: what it counted, by the names of `MediaService.cost`.
+    """
+
+    data: bytes
+    note: str = ""
+    counted: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
 class ImageProvider(Protocol):
     """One provider of pictures."""
 
-    async def generate(self, service: MediaService, request: ImageRequest) -> tuple[bytes, str]:
-        """The file, in any format, and what of the request was not possible.
+    async def generate(self, service: MediaService, request: ImageRequest) -> PaintedImage:
+        """Ask for a picture.
 
         Raises:
             Unavailable, InvalidArguments: see ImageGenerator.
@@ -96,7 +114,7 @@ class ImageProvider(Protocol):
 class OpenAIImages:
     """`/images/generations` and `/images/edits`, as OpenAI and many others have them."""
 
-    async def generate(self, service: MediaService, request: ImageRequest) -> tuple[bytes, str]:
+    async def generate(self, service: MediaService, request: ImageRequest) -> PaintedImage:
         """See ImageProvider."""
         size, note = str(request.size), ""
         fields = {"model": service.model, "prompt": request.prompt, "n": 1}
@@ -114,22 +132,28 @@ class OpenAIImages:
             reply = await service.post("images/edits", headers, content=content, more_headers=more)
         else:
             reply = await service.post("images/generations", headers, json=fields)
-        rows = _json(service.name, reply).get("data")
+        answer = _json(service.name, reply)
+        rows = answer.get("data")
         row = cast("dict[str, Any]", rows[0]) if isinstance(rows, list) and rows else {}
+        counted = _counts(
+            input_tokens=_at(answer, "usage", "input_tokens"),
+            input_image_tokens=_at(answer, "usage", "input_tokens_details", "image_tokens"),
+            output_tokens=_at(answer, "usage", "output_tokens"),
+        )
         if row.get("b64_json"):
-            return _decoded(service.name, row["b64_json"]), note
+            return PaintedImage(data=_decoded(service.name, row["b64_json"]), note=note, counted=counted)
         if not row.get("url"):
             raise Unavailable(f"{service.name} answered without a picture")
         found = await service.client.request("GET", str(row["url"]), max_bytes=_MAX_BYTES)
         if found.status >= 400:
             raise Unavailable(f"the picture of {service.name} cannot be fetched: status {found.status}")
-        return found.body, note
+        return PaintedImage(data=found.body, note=note, counted=counted)
 
 
 class GeminiImages:
     """`generateContent` of the Gemini API with a model that answers with pictures."""
 
-    async def generate(self, service: MediaService, request: ImageRequest) -> tuple[bytes, str]:
+    async def generate(self, service: MediaService, request: ImageRequest) -> PaintedImage:
         """See ImageProvider."""
         parts: list[dict[str, Any]] = [{"text": request.prompt}]
         for one in request.sources:
@@ -148,7 +172,11 @@ class GeminiImages:
             words.append(str(_at(candidate, "finishMessage") or _at(candidate, "finishReason") or ""))
             for part in cast("list[Any]", _at(candidate, "content", "parts") or []):
                 if data := _at(part, "inlineData", "data"):
-                    return _decoded(service.name, data), _ratio_note(service, request)
+                    return PaintedImage(
+                        data=_decoded(service.name, data),
+                        note=_ratio_note(service, request),
+                        counted=_counts_of_gemini(_at(answer, "usageMetadata")),
+                    )
                 words.append(str(_at(part, "text") or ""))
         why = " ".join(filter(None, words))[:300]
         raise InvalidArguments(
@@ -180,9 +208,11 @@ class Images:
     async def generate(self, request: ImageRequest) -> GeneratedImage:
         """See ImageGenerator."""
         provider, service = self.choose()
-        data, note = await provider.generate(service, request)
-        image = _in_format(service.name, data, request.format)
-        return GeneratedImage(provider=service.name, model=service.model, image=image, note=note)
+        made = await provider.generate(service, request)
+        return GeneratedImage(
+            provider=service.name, model=service.model, image=_in_format(service.name, made.data, request.format),
+            note=made.note, cost_usd=service.cost(made.counted),
+        )  # fmt: skip
 
 
 def _in_format(name: str, data: bytes, wanted: ImageFormat) -> Image:
@@ -233,6 +263,25 @@ def _at(value: Any, *keys: str) -> Any:
     for key in keys:
         value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
     return value
+
+
+def _counts(**given: Any) -> dict[str, int]:
+    return {name: n for name, n in given.items() if isinstance(n, int) and n > 0}
+
+
+def _counts_of_gemini(usage: Any) -> dict[str, int]:
+    """`usageMetadata`; what thinking took is counted apart there, and is paid as an answer."""
+    made: list[Any] = [
+        _at(one, "tokenCount")
+        for one in cast("list[Any]", _at(usage, "candidatesTokensDetails") or [])
+        if _at(one, "modality") == "IMAGE"
+    ]
+    out = [_at(usage, "candidatesTokenCount"), _at(usage, "thoughtsTokenCount")]
+    return _counts(
+        input_tokens=_at(usage, "promptTokenCount"),
+        output_tokens=sum(n for n in out if isinstance(n, int)),
+        output_image_tokens=sum(n for n in made if isinstance(n, int)),
+    )
 
 
 def _decoded(name: str, data: Any) -> bytes:

@@ -146,7 +146,8 @@ class OpenAISpeech:
             raise Unavailable(f"{name} answered with {reply.content_type or 'no type'}, not {request.format}")
         kind = "audio/wav" if request.format == "wav" else "audio/mpeg"
         audio = Audio(data=data, mime_type=kind)
-        return SpokenText(provider=name, voice=voice, audio=audio, duration_s=seconds)
+        cost = self.service.cost({"input_characters": len(request.text)})
+        return SpokenText(provider=name, voice=voice, audio=audio, duration_s=seconds, cost_usd=cost)
 
 
 def language_of(text: str) -> str:

@@ -10,8 +10,7 @@ from pegboard.dialects.anthropic import Anthropic
 from pegboard.dialects.protocol import ToolkitView
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
-from pegboard.models.remote import RemoteModel, sdk
-from pegboard.models.streams import watched
+from pegboard.models.remote import RemoteModel, client_options, sdk
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 ANSWER_TOKENS: Final = 16_000
@@ -72,12 +71,7 @@ class AnthropicModel(RemoteModel):
             base_url=self.endpoint.url,
             max_retries=0,
             timeout=self._timeout_s,
-            http_client=anthropic.DefaultAsyncHttpxClient(
-                follow_redirects=False,
-                timeout=self._timeout_s,
-                trust_env=not self.endpoint.is_local,
-                event_hooks=watched(self.endpoint),
-            ),
+            http_client=anthropic.DefaultAsyncHttpxClient(**client_options(self.endpoint, self._timeout_s)),
         )
 
 

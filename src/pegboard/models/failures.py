@@ -167,7 +167,7 @@ def failure_of(error: Exception, endpoint: Endpoint, now: float) -> ModelError:
             retryable=not (endpoint.is_local and refused),
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return ModelError(f"{endpoint.host} sent a stream that is no JSON: {error}", retryable=True)
+        return ModelError(f"{endpoint.host} sent a stream that is not JSON: {error}", retryable=True)
     body = getattr(error, "body", None)
     if isinstance(body, Mapping):
         # An error event inside a stream has no status.

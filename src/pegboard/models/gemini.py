@@ -12,8 +12,7 @@ from pegboard.dialects.gemini import Gemini
 from pegboard.dialects.protocol import ToolkitView
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import endpoint_of
-from pegboard.models.remote import RemoteModel, sdk
-from pegboard.models.streams import watched
+from pegboard.models.remote import RemoteModel, client_options, sdk
 
 GEMINI_URL: Final = "https://generativelanguage.googleapis.com"
 
@@ -69,11 +68,7 @@ class GeminiModel(RemoteModel):
                 api_version="v1beta" if not urlsplit(self.endpoint.url).path.strip("/") else "",
                 timeout=int(self._timeout_s * 1000),
                 retry_options=types.HttpRetryOptions(attempts=1),
-                async_client_args={
-                    "follow_redirects": False,
-                    "trust_env": not self.endpoint.is_local,
-                    "event_hooks": watched(self.endpoint, named=False),
-                },
+                async_client_args=client_options(self.endpoint, self._timeout_s, named=False),
             ),
         )
 

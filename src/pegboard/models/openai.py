@@ -9,8 +9,7 @@ from pegboard.dialects.openai_chat import OpenAIChat
 from pegboard.dialects.protocol import ToolkitView
 from pegboard.models.conversation import RetryTiming
 from pegboard.models.failures import Endpoint, endpoint_of
-from pegboard.models.remote import RemoteModel, sdk
-from pegboard.models.streams import watched
+from pegboard.models.remote import RemoteModel, client_options, sdk
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
@@ -85,12 +84,7 @@ def make_client(endpoint: Endpoint, timeout_s: float) -> Any:
         base_url=endpoint.url,
         max_retries=0,
         timeout=timeout_s,
-        http_client=openai.DefaultAsyncHttpxClient(
-            follow_redirects=False,
-            timeout=timeout_s,
-            trust_env=not endpoint.is_local,
-            event_hooks=watched(endpoint),
-        ),
+        http_client=openai.DefaultAsyncHttpxClient(**client_options(endpoint, timeout_s)),
     )
     if endpoint.url != OPENAI_URL:
         # Taken from the environment by the SDK; another server has no business with them.

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pegboard.core.errors import ModelError
 from pegboard.core.toolkit import Toolkit
 from pegboard.models.adaptation import Adaptation
 from pegboard.models.conversation import ProviderConversation, RetryTiming, Wire
 from pegboard.models.failures import Endpoint
+from pegboard.models.streams import watched
 
 Opens: TypeAlias = Callable[[str, Mapping[str, Any] | None], Wire]
 """Makes the requests of one conversation from its instructions and the schema of its answer."""
+
+_MAX_EVENT: Final = 64 << 20
+"""Of one event, or of a whole reply without a stream, at most so many bytes are read."""
 
 
 def sdk(module: str, extra: str) -> Any:
@@ -27,6 +31,32 @@ def sdk(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ModelError(f"{module} is not installed", hint=f"pip install 'pegboard[{extra}]'") from error
+
+
+def client_options(endpoint: Endpoint, timeout_s: float, *, named: bool = True) -> dict[str, Any]:
+    """How an SDK's HTTP client is made: bound to one origin, without redirects, its streams looked at.
+
+    A server on this machine is never reached through a proxy; another one by that of the environment, if there is one.
+
+    Args:
+        endpoint: where requests go.
+        timeout_s: seconds without a byte after which a request has failed.
+        named: see `watched`.
+    """
+    from pegboard.net.transport import GuardedTransport, environment_proxy, reach_only
+
+    return {
+        "transport": GuardedTransport(
+            reach_only(endpoint.url),
+            verify=endpoint.url.startswith("https:"),
+            proxy="" if endpoint.is_local else environment_proxy(endpoint.url),
+            max_item_bytes=_MAX_EVENT,
+        ),
+        "follow_redirects": False,
+        "trust_env": False,
+        "timeout": timeout_s,
+        "event_hooks": watched(endpoint, named=named),
+    }
 
 
 class LoopClient:

@@ -20,10 +20,25 @@ from pegboard.models.weights import WEIGHTS, present
 from pegboard.ports.model import Model
 
 FORMS: Final = (
-    "openai:NAME", "anthropic:NAME", "gemini:NAME", "openai:NAME@http://host:port/v1", "openai-responses:NAME",
-    "gguf:/path/to/model.gguf", "gguf:smollm2", "local", "scripted:FILE",
+    "openai:NAME", "anthropic:NAME", "gemini:NAME", "ollama:NAME", "lmstudio:NAME",
+    "openai:NAME@http://host:port/v1", "openai-responses:NAME", "gguf:/path/to/model.gguf", "gguf:smollm2",
+    "local", "scripted:FILE",
 )  # fmt: skip
 """What `--model` takes."""
+
+_SERVERS: Final[dict[str, str]] = {
+    "ollama": "http://127.0.0.1:11434/v1",
+    "lmstudio": "http://127.0.0.1:1234/v1",
+    "lm-studio": "http://127.0.0.1:1234/v1",
+}
+"""Servers of this machine that speak the protocol of `openai`, at the ports that they listen at by default."""
+
+_BARE: Final = (
+    (re.compile(r"(?:gpt(?!-oss)|chatgpt|codex)-[^:/]*|o[1-9](?:-[^:/]*)?", re.IGNORECASE), "openai"),
+    (re.compile(r"claude-[^:/]*", re.IGNORECASE), "anthropic"),
+    (re.compile(r"gemini-[^:/]*", re.IGNORECASE), "gemini"),
+)
+"""Names of models that one provider alone has, so that it need not be named."""
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -182,11 +197,18 @@ def parse(text: str) -> ModelReference:
     Raises:
         ConfigError: no such form; the message lists the forms.
     """
-    family, colon, name = text.strip().partition(":")
+    bare = text.strip()
+    if own := next((family for names, family in _BARE if names.fullmatch(_AT.sub("", bare))), None):
+        bare = f"{own}:{bare}"
+    family, colon, name = bare.partition(":")
     family = family.lower().replace("_", "-")
+    server = _SERVERS.get(family)
+    if server is not None:
+        family, name = "openai", name if _AT.search(name) or not name else f"{name}@{server}"
     if family not in MODELS:
-        meant = did_you_mean(family, MODELS, otherwise=".")
-        raise ConfigError(f"unknown model provider {family!r} in {text!r}{meant} Forms: {', '.join(FORMS)}")
+        raise ConfigError(
+            f"unknown model provider {family!r} in {text!r}{_meant(bare)} Forms: {', '.join(FORMS)}"
+        )
     if family == "local":
         if name:
             raise ConfigError(f"{text!r}: local takes no name")
@@ -201,6 +223,14 @@ def parse(text: str) -> ModelReference:
     if at.start() == 0:
         raise ConfigError(f"{text!r} names no model before the @")
     return ModelReference(family, name[: at.start()], _checked_url(at[1], text))
+
+
+def _meant(text: str) -> str:
+    """The form that a text without a known provider most likely means."""
+    provider, slash, name = text.partition("/")
+    if slash and provider.lower() in {*MODELS, *_SERVERS}:
+        return f"; write {provider.lower()}:{name}."
+    return did_you_mean(text.partition(":")[0].lower(), [*MODELS, *_SERVERS], otherwise=".")
 
 
 def choose_model(text: str | None, surroundings: ModelSources) -> Model:
@@ -285,9 +315,9 @@ def _checked_url(url: str, where: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{where!r}: {url!r} is no URL: {error}") from error
+        raise ConfigError(f"{where!r}: {url!r} is not a URL: {error}") from error
     if not host or parts.scheme.lower() not in ("http", "https"):
-        raise ConfigError(f"{where!r}: {url!r} is no http or https URL")
+        raise ConfigError(f"{where!r}: {url!r} is not an http or https URL")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{where!r}: a URL must not hold a key or password; set {OTHER_KEY}")
     return url.rstrip("/")

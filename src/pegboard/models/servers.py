@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.core.errors import ToolError
+
 USUAL_PORTS: Final[tuple[tuple[str, int], ...]] = (
     ("Ollama", 11434),
     ("LM Studio", 1234),
@@ -66,57 +68,20 @@ def servers_now(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> Sequence[Loca
 
 
 async def _find(kind: str, port: int, timeout_s: float) -> LocalServer | None:
+    from pegboard.net.client import HttpClient
+
+    client = HttpClient(allow=(f"127.0.0.1:{port}",), timeout_s=timeout_s, max_bytes=_ANSWER_BYTES)
     try:
-        async with asyncio.timeout(timeout_s):
-            body = await _models_of(port)
-    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+        reply = await client.request("GET", f"http://127.0.0.1:{port}/v1/models", follow=False)
+        body: Any = json.loads(reply.body) if reply.status == 200 else None
+    except (ToolError, ValueError):
         return None
-    listed = body.get("data")
+    listed: Any = cast("dict[str, Any]", body).get("data") if isinstance(body, dict) else None
     if not isinstance(listed, list):
         return None
     entries = [cast("dict[str, Any]", e) for e in cast("list[object]", listed) if isinstance(e, dict)]
     names = tuple(str(entry["id"]) for entry in entries if entry.get("id"))
     return LocalServer(kind=kind, port=port, owner=owner_of(port), models=names)
-
-
-async def _models_of(port: int) -> dict[str, Any]:
-    # By hand: no HTTP library is loaded only to look around; the answer ends with the connection.
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(
-            f"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json\r\nConnection: close\r\n\r\n".encode()
-        )
-        await writer.drain()
-        head = await reader.readuntil(b"\r\n\r\n")
-        body = await _all(reader)
-    finally:
-        writer.close()
-    if b" 200 " not in head.split(b"\r\n", 1)[0]:
-        raise ValueError("no model server")
-    if b"transfer-encoding: chunked" in head.lower():
-        body = _unchunked(body)
-    value: object = json.loads(body)
-    if not isinstance(value, dict):
-        raise ValueError("no model server")
-    return cast("dict[str, Any]", value)
-
-
-async def _all(reader: asyncio.StreamReader) -> bytes:
-    out = b""
-    while len(out) < _ANSWER_BYTES and (piece := await reader.read(65536)):
-        out += piece
-    return out
-
-
-def _unchunked(body: bytes) -> bytes:
-    out = b""
-    while body:
-        size, _, body = body.partition(b"\r\n")
-        length = int(size.split(b";")[0], 16)
-        if length == 0:
-            break
-        out, body = out + body[:length], body[length + 2 :]
-    return out
 
 
 def owner_of(

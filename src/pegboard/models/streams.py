@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from importlib import import_module
 from typing import Any, Final
 
 from pegboard.models.failures import Endpoint, no_stream
@@ -94,10 +93,9 @@ class _Lines:
 
 
 def _checked(stream: Any, endpoint: Endpoint, lines: _Lines) -> Any:
-    # SDKs differ in which of httpx and its successor they use; each wants streams of its own kind.
-    base: Any = import_module(type(stream).__module__.partition(".")[0]).AsyncByteStream
+    import httpx2
 
-    class Checked(base):  # type: ignore[misc]
+    class Checked(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             begun = b""
             first = True

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -20,14 +18,6 @@ if TYPE_CHECKING:
 
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _ENCODINGS: Final = ("gzip", "x-gzip", "deflate")
-_SECRET_HEADERS: Final = (
-    "authorization",
-    "cookie",
-    "proxy-authorization",
-    "x-api-key",
-    "x-goog-api-key",
-    "x-subscription-token",
-)
 _CONNECT_S: Final = 10.0
 
 
@@ -86,18 +76,25 @@ class HttpClient:
     resolve: Resolve = resolve_here
     verify: Any = True
 
+    def opening(self, url: str) -> HttpClient:
+        """This client with the host and port of a URL open, wherever they are: the owner named them."""
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+        return replace(self, allow=(*self.allow, f"{parts.hostname}:{port}")) if parts.hostname else self
+
     async def request(
         self,
         method: str,
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         content: bytes | None = None,
         json: Any = None,
         timeout_s: float | None = None,
         max_bytes: int | None = None,
         cut: bool = False,
+        follow: bool = True,
     ) -> HttpReply:
         """Send a request and read the whole answer, whatever its status.
 
@@ -108,6 +105,7 @@ class HttpClient:
             content, json: the body; not sent again by a redirect that turns the method into GET.
             timeout_s, max_bytes: in place of the client's own.
             cut: read the first `max_bytes` of a longer body instead of raising TooLarge.
+            follow: whether redirects are followed; if not, a redirect is the answer.
 
         Raises:
             InvalidArguments: the URL is no http or https URL.
@@ -118,6 +116,8 @@ class HttpClient:
         """
         import httpx2
 
+        from pegboard.net.transport import SECRET_HEADERS, origin_of
+
         limit = timeout_s or self.timeout_s
         sent = dict(headers or {})
         if json is not None:
@@ -125,15 +125,15 @@ class HttpClient:
 
             content = dumps(json, ensure_ascii=False).encode("utf-8")
             sent.setdefault("content-type", "application/json")
-        url = str(httpx2.URL(url).copy_merge_params(dict(params))) if params else url
         passed: list[str] = []
         try:
+            url = str(httpx2.URL(url).copy_merge_params(_pairs(params))) if params else url
             async with asyncio.timeout(limit):
                 while True:
                     verdict = await self.check(url)
                     async with self._send(verdict, method, url, sent, content) as answer:
                         target = answer.headers.get("location", "")
-                        if answer.status_code not in _REDIRECTS or not target:
+                        if answer.status_code not in _REDIRECTS or not target or not follow:
                             most = max_bytes or self.max_bytes
                             body = await _read(answer, most, url)
                             if len(body) > most and not cut:
@@ -160,9 +160,14 @@ class HttpClient:
                     if answer.status_code == 303 or (answer.status_code in (301, 302) and method == "POST"):
                         method, content = "GET", None
                         sent = {k: v for k, v in sent.items() if k.lower() != "content-type"}
-                    if _origin(following) != _origin(url):
-                        sent = {k: v for k, v in sent.items() if k.lower() not in _SECRET_HEADERS}
+                    if origin_of(following) != origin_of(url):
+                        sent = {k: v for k, v in sent.items() if k.lower() not in SECRET_HEADERS}
                     url = following
+        except httpx2.InvalidURL as error:
+            raise InvalidArguments(
+                f"this is no address that can be asked: {error}",
+                hint="Give shorter values without control characters.",
+            ) from None
         except TimeoutError:
             raise TimedOut(
                 f"{_host(url)} did not answer completely within {limit:g} s", retryable=True
@@ -193,60 +198,37 @@ class HttpClient:
     ) -> AsyncGenerator[httpx2.Response]:
         import httpx2
 
+        from pegboard.net.transport import GuardedTransport
+
         default = {"http": 80, "https": 443}[verdict.scheme]
         named = f"[{verdict.host}]" if ":" in verdict.host else verdict.host
+        place = named if verdict.port == default else f"{named}:{verdict.port}"
         sent = {
-            "accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": self.user_agent, **headers,
-            "host": named if verdict.port == default else f"{named}:{verdict.port}",
+            "accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": self.user_agent,
+            **{name.lower(): value for name, value in headers.items()},
+            "host": place,
         }  # fmt: skip
+        # As UTF-8: a name with an accent in a header is sent as it is (RFC 9110 §5.5, obs-text).
+        raw = [(name.encode("ascii"), value.encode("utf-8")) for name, value in sent.items()]
+
+        async def reach(_: str) -> Sequence[str]:
+            return verdict.addresses
+
+        transport = GuardedTransport(reach, verify=self.verify if verdict.scheme == "https" else False)
         try:
-            async with httpx2.AsyncClient(
-                timeout=httpx2.Timeout(None, connect=_CONNECT_S), follow_redirects=False, trust_env=False,
-                verify=(_certificates() if verdict.scheme == "https" else False) if self.verify is True else self.verify,
-            ) as client:  # fmt: skip
-                answer = await _first_answer(client, verdict, method, sent, content)
-                try:
-                    yield answer
-                finally:
-                    await answer.aclose()
+            async with (
+                httpx2.AsyncClient(
+                    transport=transport, timeout=httpx2.Timeout(None, connect=_CONNECT_S), follow_redirects=False,
+                ) as client,
+                client.stream(
+                    method, f"{verdict.scheme}://{named}:{verdict.port}{verdict.target}", headers=raw, content=content
+                ) as answer,
+            ):  # fmt: skip
+                yield answer
         except httpx2.TimeoutException:
-            raise Unavailable(
-                f"{verdict.host} took no connection within {_CONNECT_S:g} s", retryable=True
-            ) from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise Unavailable(
-                f"{verdict.host} cannot be reached: {_reason(error)}", retryable=True
-            ) from error
-
-
-async def _first_answer(
-    client: httpx2.AsyncClient,
-    verdict: Verdict,
-    method: str,
-    headers: Mapping[str, str],
-    content: bytes | None,
-) -> httpx2.Response:
-    """The head of the answer from the first of the checked addresses that takes the connection."""
-    import httpx2
-
-    refused: Exception = httpx2.ConnectError("no address")
-    for address in verdict.addresses:
-        at = f"[{address}]" if ":" in address else address
-        request = client.build_request(
-            method, f"{verdict.scheme}://{at}:{verdict.port}{verdict.target}", headers=headers, content=content,
-            extensions={"sni_hostname": verdict.host},
-        )  # fmt: skip
-        try:
-            return await client.send(request, stream=True)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            refused = error
-    raise refused
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Those of the system; read once, which takes longer than most requests."""
-    return ssl.create_default_context()
+            raise Unavailable(f"{place} took no connection within {_CONNECT_S:g} s", retryable=True) from None
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"{place} cannot be reached: {_reason(error)}", retryable=True) from error
 
 
 async def _read(answer: httpx2.Response, most: int, url: str) -> bytes:
@@ -286,9 +268,10 @@ def _reason(error: Exception) -> str:
     return str(cause) or str(error) or type(error).__name__
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port
+def _pairs(
+    params: Mapping[str, str] | Sequence[tuple[str, str]],
+) -> list[tuple[str, str | int | float | bool | None]]:
+    return [*(params.items() if isinstance(params, Mapping) else params)]
 
 
 def _host(url: str) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+from pegboard.core.context import current_context
+from pegboard.core.events import DestinationTried
 from pegboard.core.hosts import WEB_PORTS, ascii_host, host_is, split_port
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -47,6 +49,21 @@ class Destination:
         return host if self.port in WEB_PORTS else f"{host}:{self.port}"
 
 
+def record_destination(seen: Destination) -> None:
+    """Into the stream of the session whose call went there; the proxy, or the browser, tells it in that call's context."""
+    try:
+        context = current_context()
+    except LookupError:
+        # A person's own command (`pegboard sandbox run`): its notes name what was refused.
+        return
+    context.emit(
+        DestinationTried(
+            call_id="", tool="", host=seen.host, port=seen.port, allowed=seen.allowed, reason=seen.reason,
+            secrets=seen.secrets,
+        )
+    )  # fmt: skip
+
+
 def admits(rules: Sequence[tuple[str, int | None]], host: str, port: int) -> bool:
     """Whether one of some split rules names the host and the port; a rule without a port means the web's."""
     return any(
@@ -68,6 +85,11 @@ def split_rule(rule: str) -> tuple[str, int | None]:
     """
     host, port = split_port(rule)
     return ascii_host(host), 0 if port == "*" else int(port) if port.isdigit() else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its very name, which no resolver can change."""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 async def resolve_here(host: str, port: int) -> Sequence[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import ChangeSet
+from pegboard.core.errors import OutsideWorkspace
 
 EntryKind: TypeAlias = Literal["file", "dir", "link", "other"]
 
@@ -32,6 +33,16 @@ class ResolvedPath:
     size: int = 0
     mtime_ns: int = 0
     notes: tuple[str, ...] = ()
+
+    def reachable(self) -> str:
+        """The target, of a path that this port may open.
+
+        Raises:
+            OutsideWorkspace: it is outside; no approval would change that.
+        """
+        if self.target.startswith("/") and not self.inside:
+            raise OutsideWorkspace.of(self.target)
+        return self.target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

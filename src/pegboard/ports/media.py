@@ -33,12 +33,17 @@ class ImageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedImage:
-    """A picture, who made it, and what of the request was not possible; `note` may be empty."""
+    """A picture, who made it, and what of the request was not possible; `note` may be empty.
+
+    Attributes:
+        cost_usd: what it cost, None where no price is known.
+    """
 
     provider: str
     model: str
     image: Image
     note: str = ""
+    cost_usd: float | None = None
 
 
 class ImageGenerator(Protocol):
@@ -83,12 +88,17 @@ class SpeechRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenText:
-    """A spoken text, who spoke it, and how long it takes in seconds (None = not known)."""
+    """A spoken text, who spoke it, and how long it takes in seconds (None = not known).
+
+    Attributes:
+        cost_usd: what it cost, None where no price is known.
+    """
 
     provider: str
     voice: str
     audio: Audio
     duration_s: float | None = None
+    cost_usd: float | None = None
 
 
 class Speech(Protocol):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import Interrupted
 from pegboard.core.events import (
+    IMPORTED,
     CallFinished,
     CallStarted,
     ContextCompacted,
@@ -32,9 +33,6 @@ from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.refusals import failed_call, over_limit_error
 from pegboard.store.log import DAMAGED
-
-IMPORTED: Final = "imported"
-"""Key in the detail of a run's start: the file that it came from. Its content is of unknown origin."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from os.path import basename
 from typing import Any, Final, Literal, TypeAlias
 
 from pegboard.core.call.pipeline import CallStep, Executor
@@ -145,6 +146,7 @@ class Loop:
         answers: what was answered to calls that waited, by the key that they wait for.
         code: the program's own functions among the tools, told with its start: only a program that has them can
             resume it.
+        tools_from: where those functions were loaded from, and the SHA-256 of each file, told with its start.
         telemetry: writes spans and metrics; None = nobody traces.
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
         charge: books what a turn of the model has cost; None = nobody counts.
@@ -172,6 +174,7 @@ class Loop:
     charge: Callable[[AssistantMessage], Awaitable[None]] | None = None
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
     code: Sequence[str] = ()
+    tools_from: Mapping[str, str] = field(default_factory=dict[str, str])
     receive: Callable[[bool], Awaitable[None]] | None = None
     task_by: str = "user"
     task_labels: tuple[str, ...] = ()
@@ -250,6 +253,7 @@ class Loop:
             "typed": self.read_output is not None,
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
+            **({"tools_from": dict(self.tools_from)} if self.tools_from else {}),
             **({"by": self.task_by} if self.task_by != "user" else {}),
             **({"labels": list(self.task_labels)} if self.task_labels else {}),
             **({"source": self.task_source} if self.task_source else {}),
@@ -526,3 +530,17 @@ class Loop:
             error=ended.error,
             output=ended.output,
         )
+
+
+def own_code(toolkit: Toolkit) -> tuple[str, ...]:
+    """The program's own functions among the tools: `FILE:FUNCTION`."""
+    code = [
+        (tool.function.__module__, getattr(tool.function, "__code__", None), tool.name) for tool in toolkit
+    ]
+    return tuple(
+        sorted(
+            f"{basename(source.co_filename)}:{source.co_qualname if hasattr(source, 'co_qualname') else name}"
+            for module, source, name in code
+            if source is not None and not module.startswith("pegboard.")
+        )
+    )

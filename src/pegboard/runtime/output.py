@@ -47,7 +47,7 @@ class OutputReader:
             value = guess_json(text)
         except Malformed as error:
             raise ValueError(
-                "the JSON is cut off" if error.truncated else f"it is no JSON ({error})"
+                "the JSON is cut off" if error.truncated else f"it is not JSON ({error})"
             ) from None
         if self._given is not None:
             wrong = list(validator_for(self._given).iter_errors(value))

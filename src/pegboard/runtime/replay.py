@@ -113,6 +113,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         unpaid=script.exhausted_reason,
         policy=detail.get("policy", {}),
         code=detail.get("code", ()),
+        tools_from=detail.get("tools_from", {}),
         task_by=started.detail.get("by", "user"),
         task_labels=tuple(started.detail.get("labels", ())),
         task_source=started.detail.get("source", ""),

@@ -169,7 +169,7 @@ def _five_fields(expr: str) -> str:
         raise InvalidArguments(
             f"{expr!r:.100} has {len(words)} fields, and a cron expression has 5"
             if len(words) != 5
-            else f"{expr!r:.100} is no cron expression",
+            else f"{expr!r:.100} is not a cron expression",
             hint="Write minute, hour, day of month, month and day of week, such as 0 9 * * 1-5. "
             "For seconds write an interval such as every 30s.",
         )
@@ -346,7 +346,7 @@ def _iso(found: re.Match[str], now: datetime) -> datetime:
     try:
         at = datetime.fromisoformat(found[0])
     except ValueError:
-        raise InvalidArguments(f"{found[0]!r} is no date or no time of day", hint=_HINT) from None
+        raise InvalidArguments(f"{found[0]!r} is not a date or time of day", hint=_HINT) from None
     return at if at.tzinfo is not None else at.replace(tzinfo=now.tzinfo)
 
 

@@ -13,6 +13,7 @@ from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
     BRANCHED,
+    IMPORTED,
     TRANSIENT,
     CallFinished,
     CallStarted,
@@ -27,7 +28,6 @@ from pegboard.core.events import (
 )
 from pegboard.core.secrets.clip import clip
 from pegboard.runtime.budget import WALL
-from pegboard.runtime.fold import IMPORTED
 from pegboard.runtime.loop import MISFIT_NOTE
 from pegboard.runtime.replanning import Replanner, results_in
 

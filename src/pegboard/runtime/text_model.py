@@ -39,7 +39,7 @@ class TextCallModel:
         self._model = model
         found = dialect(form)
         if not isinstance(found, TextDialect):
-            raise ValueError(f"{form!r} is no dialect in text; use xml or text")
+            raise ValueError(f"{form!r} is not a dialect in text; use xml or text")
         self._form = found
 
     @property

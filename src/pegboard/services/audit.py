@@ -48,7 +48,7 @@ class CheckedExport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedDestination:
-    """A connection that a confined command tried: in which session and run, when (seconds since the epoch), where to."""
+    """A connection that a confined command, or a page of the browser, tried: in which session and run, when (seconds since the epoch), where to."""
 
     session: str
     run: str

@@ -124,7 +124,7 @@ class Calls:
         """
         async with self._runtime.executor(interaction, session=SESSION, only=tool) as executor:
             async with self._history.log(SESSION) as log:
-                run = _RecordedCall(executor, log)
+                run = _RecordedCall(executor, log, str(self._runtime.workspace))
                 async with self._history.single_call(run.id):
                     await run.call(tool, arguments)
                     await log.flush()
@@ -144,8 +144,9 @@ class _RecordedCall:
     result: ToolResult
     outline: Preview = Preview()
 
-    def __init__(self, executor: ToolExecutor, log: Log) -> None:
+    def __init__(self, executor: ToolExecutor, log: Log, workspace: str) -> None:
         self._executor = executor
+        self._workspace = workspace
         self._log = log
         self._events = MemoryRecorder(keep=None)
         self.id = new_id("run")
@@ -154,7 +155,14 @@ class _RecordedCall:
         await self._executor.refresh_tools(tool)
         context = replace(self._executor.context, run=self.id)
         self.record(
-            RunStarted(run=self.id, session=context.session, agent="cli", model="", task=f"call {tool}")
+            RunStarted(
+                run=self.id,
+                session=context.session,
+                agent="cli",
+                model="",
+                task=f"call {tool}",
+                detail={"workspace": self._workspace},
+            )
         )
         # Written before anything happens: where the history cannot be kept, nothing is done.
         await self._log.flush()

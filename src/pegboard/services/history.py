@@ -24,6 +24,8 @@ from pegboard.store.seal import PURGED
 if TYPE_CHECKING:
     from pegboard.runtime.session import Session
 
+LAST: Final = "last"
+"""Stands for the newest run where an id is taken."""
 GONE: Final = "(purged)"
 """Stands in the list of runs where the task stood."""
 _PAGE: Final = 256
@@ -77,10 +79,17 @@ class History:
     # -- runs and sessions ------------------------------------------------------------------------
 
     async def runs(
-        self, *, session: str | None = None, status: str | None = None, limit: int | None = None
+        self,
+        *,
+        session: str | None = None,
+        status: str | None = None,
+        workspace: str | None = None,
+        limit: int | None = None,
     ) -> list[RunRow]:
         """The latest runs, newest first, as they are recorded; None = all."""
-        return await RunList(self.store).list(session=session, status=status, limit=limit)
+        return await RunList(self.store).list(
+            session=session, status=status, workspace=workspace, limit=limit
+        )
 
     async def run(self, prefix: str) -> RunRow:
         """A run by its id or the unique start of one.
@@ -215,7 +224,12 @@ class History:
                 problems.append(f"the list of runs shows {row.id}, which has no record")
                 continue
             for name, value in asdict(recorded).items():
-                if value != getattr(row, name) and (name, row.task) != ("task", GONE):
+                # Rows of before workspaces were listed have none.
+                if (
+                    (name, row.workspace) != ("workspace", "")
+                    and value != getattr(row, name)
+                    and (name, row.task) != ("task", GONE)
+                ):
                     problems.append(f"the list of runs shows another {name} of {row.id} than its records")
         problems += [f"the run {run} is missing in the list of runs" for run in known if run not in unread]
         return [Fault(seq=0, problem=problem) for problem in problems]

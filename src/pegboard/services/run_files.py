@@ -18,6 +18,7 @@ from pegboard.core.call.call import new_id
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import (
+    IMPORTED,
     TRANSIENT,
     CallFinished,
     CallStarted,
@@ -32,7 +33,6 @@ from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
 from pegboard.core.result import SOURCE
 from pegboard.core.secrets.clip import clip
 from pegboard.core.secrets.redact import MARK, Redactor
-from pegboard.runtime.fold import IMPORTED
 from pegboard.runtime.replay import replay, split
 from pegboard.services.history import History
 from pegboard.store.log import UNREADABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -10,18 +11,19 @@ from pathlib import Path
 from typing import Any, cast
 
 from pegboard.core.call.call import new_id
-from pegboard.core.errors import BuildError
-from pegboard.core.events import Event, RunStarted
+from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.events import IMPORTED, Event, RunStarted
 from pegboard.core.policy.approval import DenyAll
 from pegboard.core.policy.policy import MODES
 from pegboard.ports.subagents import Child
 from pegboard.runtime.availability import Availability
-from pegboard.runtime.fold import IMPORTED, fold
+from pegboard.runtime.fold import fold
+from pegboard.runtime.loop import own_code
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import replay, split
 from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
 from pegboard.services.approvals import Approvals, PendingCall
-from pegboard.services.history import GONE, ONE_CALLS, History
+from pegboard.services.history import GONE, LAST, ONE_CALLS, History
 from pegboard.services.redaction import RedactingApprover
 from pegboard.services.run_files import ExportResult, ImportResult, export_pytest, import_file
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
@@ -82,19 +84,45 @@ class Runs:
     # -- looking ------------------------------------------------------------------------------------
 
     async def list(
-        self, *, session: str | None = None, status: str | None = None, limit: int | None = 100
+        self,
+        *,
+        session: str | None = None,
+        status: str | None = None,
+        everywhere: bool = False,
+        limit: int | None = 100,
     ) -> list[RunRow]:
-        """The latest runs, newest first; one whose process ended before it did is `interrupted`."""
-        rows = await self._history.runs(session=session, status=status, limit=limit)
+        """The latest runs, newest first; one whose process ended before it did is `interrupted`.
+
+        Args:
+            session, status: only these; None = all.
+            everywhere: those of other workspaces too.
+            limit: how many; None = all.
+        """
+        rows = await self._history.runs(
+            session=session, status=status, workspace=None if everywhere else self._workspace, limit=limit
+        )
         return await self._history.mark_interrupted(rows)
 
-    async def get(self, prefix: str) -> RunRow:
-        """A run by its id or the unique start of one, its status as in `list`.
+    async def get(self, id: str, *, single_calls: bool = True) -> RunRow:
+        """A run by its id or the unique start of one, its status as in `list`; `last` is the newest of this workspace.
+
+        Args:
+            id: what is looked for.
+            single_calls: whether `last` may be a call from outside of any run.
 
         Raises:
             ConfigError: there is none, or several start so.
         """
-        return (await self._history.mark_interrupted([await self._history.run(prefix)]))[0]
+        if id != LAST:
+            return (await self._history.mark_interrupted([await self._history.run(id)]))[0]
+        for row in await self.list(limit=None):
+            if single_calls or not self.is_single_call(row):
+                return row
+        raise ConfigError(f"no runs in {self._workspace} yet; see: pegboard runs --all")
+
+    @property
+    def _workspace(self) -> str:
+        return str(self._runtime.workspace)
 
     def events(self, row: RunRow) -> AsyncIterator[Event]:
         """The events of a run, oldest first, read as they are taken."""
@@ -151,9 +179,9 @@ class Runs:
                 yield event
 
     async def unfinished(self) -> list[RunRow]:
-        """Runs that `resume` can take further now: their process ended, or what they waited for was answered."""
-        rows = await self._history.runs(status="running")
-        for row in await self._history.runs(status="suspended"):
+        """Runs of this workspace that `resume` can take further now: their process ended, or what they waited for was answered."""
+        rows = await self._history.runs(status="running", workspace=self._workspace)
+        for row in await self._history.runs(status="suspended", workspace=self._workspace):
             if await self._approvals.answers(row.id):
                 rows.append(row)
         return [r for r in rows if not self.is_single_call(r)]
@@ -183,9 +211,10 @@ class Runs:
             mode: as `--mode` takes it; None = the stricter of the run's own mode and the present one.
 
         Raises:
-            BuildError: it was imported, worked elsewhere, or its session has gone on without it.
+            BuildError: it is a single call, was imported, worked elsewhere, or its session has gone on without it.
             ConfigError: another process works on its session now.
         """
+        _refuse_single_call(row, "resumed")
         if (child := await Children(self._history.store).by_session(row.stream)) is not None:
             async with aclosing(self._resume_subagent(row, child, interaction, mode)) as going_on:
                 async for event in going_on:
@@ -194,12 +223,17 @@ class Runs:
         async with self._history.open_session(row.stream, run=row.id) as session:
             events = session.events
             self._check_resumable(row, events)
+            before = _detail(events, row.id).get("tools_from", {})
+            for place, sha256 in self._runtime.tools_from.items():
+                if before.get(place, sha256) != sha256:
+                    interaction.notify(f"{place} has changed since this run started")
             answers = await self._approvals.answers(row.id)
             redact = self._runtime.redactor.redact
             approver = interaction.approver
             mode = mode or self._stricter_mode(events, row.id)
             async with self._runtime.executor(interaction, session=row.stream, mode=mode) as executor:
                 agent = self._runtime.agent(executor, model=model or row.model)
+                agent.instructions = (await self._runtime.instructions(executor, session=row.stream)).text
                 opened = agent.model()
                 if hasattr(opened, "skip"):
                     opened.skip(fold(events).turns)  # A script has no memory of the turns that it gave.
@@ -245,10 +279,19 @@ class Runs:
                 f"it was imported from {detail[IMPORTED]}, so its calls do not run here; "
                 f"continue its conversation with: pegboard run --session {row.stream} TASK"
             )
-        if code := detail.get("code"):
+        missing = sorted(set(detail.get("code", ())) - set(own_code(self._runtime.toolkit)))
+        if missing and (
+            places := [p for p in detail.get("tools_from", {}) if p not in self._runtime.tools_from]
+        ):
+            named = " ".join(f"--tools-from {shlex.quote(place)}" for place in places)
             raise BuildError(
-                f"its tools are functions of a program ({', '.join(code)}); resume it there, with "
-                f'agent.resume("{row.id}")'
+                f"its tools {', '.join(missing)} are not loaded; "
+                f"resume it with: pegboard runs resume {row.id} {named}"
+            )
+        if missing:
+            raise BuildError(
+                f"its tools are functions of a program ({', '.join(missing)}); resume it there, with "
+                f'agent.resume("{row.id}"), or load them with --tools-from FILE.py:NAME'
             )
         where = detail.get("workspace")
         if where and where != str(self._runtime.workspace):
@@ -266,8 +309,10 @@ class Runs:
         """The run as a test that replays it, without secrets.
 
         Raises:
+            BuildError: it is a single call.
             Divergence: it does not replay, so the test would fail.
         """
+        _refuse_single_call(row, "exported as a test")
         return await export_pytest(await self._history.events(row.stream), row.id)
 
     async def import_run(self, path: Path) -> ImportResult:
@@ -290,8 +335,10 @@ class Runs:
             workspace, mode: where its calls are planned, and in which mode; None = as it ran.
 
         Raises:
+            BuildError: it is a single call.
             Divergence: an event came out different.
         """
+        _refuse_single_call(row, "replayed")
         events = await self._history.events(row.stream)
         place = _place(events, row.id, workspace, mode)
         if place is None:
@@ -312,8 +359,9 @@ class Runs:
         """What the run would do differently under the code, tools and rules of now.
 
         Raises:
-            BuildError: its workspace is not there any more.
+            BuildError: it is a single call, or its workspace is not there any more.
         """
+        _refuse_single_call(row, "replayed")
         events = await self._history.events(row.stream)
         place = _place(events, row.id, workspace, mode)
         if place is None:
@@ -330,11 +378,17 @@ class Runs:
             )  # fmt: skip
 
     async def compare_model(self, row: RunRow, model: str, interaction: Interaction = NOBODY) -> Comparison:
-        """What another model does with the run's task, given the recorded tool results."""
+        """What another model does with the run's task, given the recorded tool results.
+
+        Raises:
+            BuildError: it is a single call.
+        """
+        _refuse_single_call(row, "replayed")
         events = await self._history.events(row.stream)
         async with self._runtime.executor(interaction) as executor:
             agent = self._runtime.agent(executor, model=model)
             opened = agent.model()
+            agent.instructions = (await self._runtime.instructions(executor, session=row.stream)).text
             interaction.notify(f"{model_line(opened)}; tool results come from the recorded run")
             try:
                 again = await replay_live(
@@ -346,7 +400,13 @@ class Runs:
         return self._compared(split(events, row.id)[1], again, row.id, f"{row.id} with {model}")
 
     async def compare(self, one: RunRow, other: RunRow) -> Comparison:
-        """What two runs did differently."""
+        """What two runs did differently.
+
+        Raises:
+            BuildError: one of them is a single call.
+        """
+        for row in (one, other):
+            _refuse_single_call(row, "compared")
         mine, theirs = [split(await self._history.events(r.stream), r.id)[1] for r in (one, other)]
         return self._compared(mine, theirs, one.id, other.id, plans=True)
 
@@ -359,6 +419,11 @@ class Runs:
         )
         lines = difflib.unified_diff(before, after, run, against, lineterm="")
         return Comparison(run=run, against=against, diff=tuple(lines))
+
+
+def _refuse_single_call(row: RunRow, verb: str) -> None:
+    if Runs.is_single_call(row):
+        raise BuildError(f"{row.id} is a single call ({row.task}); only runs can be {verb}")
 
 
 def _nobody(interaction: Interaction) -> bool:

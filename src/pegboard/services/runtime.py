@@ -45,6 +45,14 @@ class Interaction:
     accept_server: Callable[[LocalServer], Awaitable[bool]] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instructions:
+    """What an agent is told before a run, and the project's files that it was read from."""
+
+    text: str
+    files: tuple[str, ...] = ()
+
+
 NOBODY = Interaction()
 """Nobody answers, and warnings are logged."""
 
@@ -98,6 +106,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def tools_from(self) -> Mapping[str, str]:
+        """The Python files and modules that tools were loaded from, and the SHA-256 of each file."""
+        ...
+
+    @property
     def redactor(self) -> Redactor:
         """Takes the secrets of this machine out of what is kept and shown."""
         ...
@@ -129,6 +142,10 @@ class Runtime(Protocol):
             NoModel: no model was named and none was found.
             ModelError: the model cannot be used.
         """
+        ...
+
+    async def instructions(self, executor: Any, *, session: str) -> Instructions:
+        """What an agent of this runtime is told before a run of a session, as it is now."""
         ...
 
     def subagents(self, executor: Any, *, model: str | None) -> SubagentRuns:

@@ -53,6 +53,7 @@ class Conversation:
         session: its key.
         executor: carries out the model's calls.
         agent: the model with its tools.
+        instructions_files: the project's files that the model is told.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Conversation:
         session: str,
     ) -> None:
         self.session = session
+        self.instructions_files: tuple[str, ...] = ()
         self.executor = executor
         self.agent = agent
         self._runtime = runtime
@@ -84,6 +86,7 @@ class Conversation:
             text: the message.
             typed: a person typed it; False = it came from a pipe, and no address in it is the person's choice.
         """
+        await self.instruct()
         message = InboundMessage(session=self.session, content=text, id=new_id("in"), by="stdin")
         agent, log = self.agent, self._log
         stream = (
@@ -96,8 +99,14 @@ class Conversation:
                 yield event
         await self._log.flush()
 
+    async def instruct(self) -> None:
+        """Tell the agent where it works as it is now: the day, branch and mode may have changed."""
+        told = await self._runtime.instructions(self.executor, session=self.session)
+        self.agent.instructions, self.instructions_files = told.text, told.files
+
     async def answer(self, message: InboundMessage) -> AsyncGenerator[Event]:
         """Run on a message of the session's inbox; its events as they happen."""
+        await self.instruct()
         async with aclosing(self.agent.stream_message(message, recorder=self._log)) as events:
             async for event in events:
                 yield event
@@ -286,6 +295,7 @@ class Sessions:
                 self._runtime, executor, session, opened.events, model, turns, interaction, output
             )  # fmt: skip
             talk = Conversation(self._runtime, self._history, executor, opened.log, agent, session=session)
+            await talk.instruct()
             try:
                 yield talk
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -10,9 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from pegboard.config.edit import read_key, set_key, settings_file, write_starter
+from pegboard.config.environment import environment
 from pegboard.config.load import NAMES
 from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
 from pegboard.config.paths import Paths, refused_workspace
+from pegboard.config.reading import read_unfilled
+from pegboard.config.tools import ToolSettings, is_python_place, python_place
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.models.servers import LocalServer
@@ -78,6 +83,7 @@ class Settings:
             "sandbox": sandbox,
             "programs": {name: shutil.which(name) for name in PROGRAMS},
             "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
+            "browser": await asyncio.to_thread(self._browser_report),
             "models": await self.models(),
             "history": await self._history_report(),
             "folders": {
@@ -85,6 +91,15 @@ class Settings:
                 "cache": str(paths.cache),
             },
         }  # fmt: skip
+
+    def _browser_report(self) -> dict[str, Any]:
+        """Whether pages are confined by Chromium's own sandbox: `{program, sandbox, reason}`."""
+        from pegboard.browser.chromium import find_chromium, why_unsandboxed
+
+        variables = environment()
+        program = find_chromium(self._runtime.config.browser.executable, variables)
+        reason = why_unsandboxed(program, variables) if program else "Chromium is not installed"
+        return {"program": program or "", "sandbox": not reason, "reason": reason}
 
     async def _history_report(self) -> dict[str, Any]:
         """Whether the history can be kept: without it no call is made."""
@@ -168,6 +183,16 @@ class TrustedFiles:
         path = self._file(file)
         return path, Trust(self._paths).add(path)
 
+    async def tool_files(self, settings: Path) -> list[Path]:
+        """The Python files that a settings file loads tools from and that lie in the workspace: each needs to be
+        trusted too."""
+        if settings.name not in NAMES:
+            return []
+        named: Any = read_unfilled(settings).get("tools", [])
+        places = [python_place(one, settings.parent) for one in named if is_python_place(str(one))]
+        inside = ToolSettings(python=tuple(places)).python_inside(self._workspace)
+        return [file for one in inside if (file := self._workspace / one).is_file()]
+
     async def remove(self, file: Path | None = None) -> tuple[Path, bool]:
         """Trust a file no more; the file, and whether it was trusted.
 
@@ -185,6 +210,61 @@ class TrustedFiles:
         if not path.is_file():
             raise ConfigError(f"{path} is not a file")
         return path
+
+
+class SettingsFiles:
+    """The user's settings file and the project's, as they are written; usable where they cannot be read.
+
+    Args:
+        paths: where the user's lies.
+        workspace: where the project's lies.
+    """
+
+    def __init__(self, paths: Paths, workspace: Path) -> None:
+        self._paths = paths
+        self._workspace = workspace
+
+    async def paths(self) -> tuple[Path, Path | None]:
+        """The user's file, there or not, and the project's, None without one."""
+        project = settings_file(self._workspace)
+        return settings_file(self._paths.config), project if project.exists() else None
+
+    async def start(self, *, user: bool) -> Path:
+        """Write a file of comments for a person to edit, the user's or the project's; where it is.
+
+        Raises:
+            BuildError: there is one already.
+        """
+        return write_starter(self._paths.config if user else self._workspace)
+
+    async def get(self, key: str | None = None) -> dict[str, tuple[Any, Path]]:
+        """Keys with their values and the file that says so; a trusted project's file wins.
+
+        Args:
+            key: such as `model` or `limits.turns`; None = all keys of the first level.
+
+        Raises:
+            ConfigError: a file cannot be read, or there is no such key.
+        """
+        user, project = await self.paths()
+        counted = [user, *([project] if project is not None and Trust(self._paths).trusts(project) else [])]
+        names = [key] if key is not None else [k for p in counted if p.is_file() for k in read_unfilled(p)]
+        found: dict[str, tuple[Any, Path]] = {}
+        for path in counted:
+            for name in names:
+                if (value := read_key(path, name)) is not None:
+                    found[name] = (value, path)
+        return found
+
+    async def set(self, key: str, text: str, *, project: bool = False) -> tuple[Path, Any]:
+        """Set a key in the user's file or the project's; the file, and the value as it was read.
+
+        Raises:
+            BuildError: the file is not TOML.
+            ConfigError: no such key, or the value does not fit it.
+        """
+        path = settings_file(self._workspace if project else self._paths.config)
+        return path, set_key(path, key, text, self._paths)
 
 
 def _has(module: str) -> bool:

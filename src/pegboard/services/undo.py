@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pegboard.files.journal import Journal, JournalEntry
 from pegboard.files.undo import ById, Last, UndoReport
 from pegboard.files.workspace import Workspace
+from pegboard.services.history import LAST
 from pegboard.services.runtime import Runtime
 from pegboard.shell.sandbox.git import repository_of
 
@@ -35,7 +36,7 @@ class Undo:
         """Take back what a call or run changed, keeping later edits.
 
         Args:
-            target: the id of a call or run; None = the last change.
+            target: the id of a call or run; None = the last change; `last` = what the run of that change did.
             preview: only say what would change.
             redo: undo an undo.
 
@@ -50,20 +51,26 @@ class Undo:
             restored_dirs=() if repository is None else (repository.common,),
         )  # fmt: skip
         try:
+            if target == LAST:
+                made = (
+                    e.entry for e in await self.entries() if e.holds and e.entry.type in ("commit", "exec")
+                )
+                newest = None if redo else next(made, None)
+                target = None if newest is None else newest.origin.run or None
             what = Last() if target is None else ById(id=target)
             return await files.undo(what, preview=preview, redo=redo)
         finally:
             files.close()
 
-    async def entries(self) -> list[UndoEntry]:
-        """What the journal has of this workspace, newest first."""
+    async def entries(self, *, everywhere: bool = False) -> list[UndoEntry]:
+        """What the journal has of this workspace, or of all, newest first."""
         journal = self._journal()
         holds = journal.active()
         workspace = str(self._runtime.workspace.resolve())
         return [
             UndoEntry(entry=entry, holds=holds[entry.id])
             for entry in reversed(journal.entries())
-            if entry.workspace == workspace
+            if everywhere or entry.workspace == workspace
         ]
 
     def _journal(self) -> Journal:

@@ -24,6 +24,7 @@ class ToolUse:
         seconds: each call's.
         result_tokens: estimated tokens of its results.
         schema_tokens: estimated tokens of its description in every request; 0 where it is not offered now.
+        cost_usd: what its calls paid for (pictures, speech, descriptions); None where no price is known.
     """
 
     calls: int = 0
@@ -31,13 +32,14 @@ class ToolUse:
     seconds: list[float] = field(default_factory=list[float])
     result_tokens: int = 0
     schema_tokens: int = 0
+    cost_usd: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able, with `total_s` and `median_s`."""
         return {
             "calls": self.calls, "failed": self.failed, "total_s": round(sum(self.seconds), 6),
             "median_s": round(median(self.seconds), 6) if self.seconds else 0.0,
-            "result_tokens": self.result_tokens, "schema_tokens": self.schema_tokens,
+            "result_tokens": self.result_tokens, "schema_tokens": self.schema_tokens, "cost_usd": self.cost_usd,
         }  # fmt: skip
 
 
@@ -47,9 +49,10 @@ class UsageReport:
 
     Attributes:
         models: usage by model.
-        days: usage by day (`YYYY-MM-DD`, local).
-        sessions: usage by session.
+        days: usage by day (`YYYY-MM-DD`, local); what tools paid for is in its cost.
+        sessions: usage by session, likewise.
         tools: by tool.
+        workspaces: usage by workspace.
         runs: how many runs.
     """
 
@@ -57,9 +60,10 @@ class UsageReport:
     days: dict[str, Usage] = field(default_factory=dict[str, Usage])
     sessions: dict[str, Usage] = field(default_factory=dict[str, Usage])
     tools: dict[str, ToolUse] = field(default_factory=dict[str, ToolUse])
+    workspaces: dict[str, Usage] = field(default_factory=dict[str, Usage])
     runs: int = 0
 
-    def add(self, events: Iterable[Event], *, day: str, session: str) -> None:
+    def add(self, events: Iterable[Event], *, day: str, session: str, workspace: str = "") -> None:
         """Count the events of one run; the copy of one in a branch has cost nothing."""
         asked = ""
         for event in events:
@@ -71,7 +75,10 @@ class UsageReport:
                     asked = event.model
                 case ModelReplied(message):
                     name = message.model or asked
-                    for table, key in ((self.models, name), (self.days, day), (self.sessions, session)):
+                    for table, key in (
+                        (self.models, name), (self.days, day), (self.sessions, session),
+                        (self.workspaces, workspace or "-"),
+                    ):  # fmt: skip
                         table[key] = table.get(key, Usage()) + message.usage
                 case CallFinished(result):
                     use = self.tools.setdefault(result.tool, ToolUse())
@@ -79,6 +86,11 @@ class UsageReport:
                     use.failed += not result.ok
                     use.seconds.append(result.notes.duration_s)
                     use.result_tokens += result_tokens(result)
+                    cost: Any = result.notes.extra.get("cost_usd")
+                    if isinstance(cost, int | float) and cost > 0:
+                        use.cost_usd = (use.cost_usd or 0.0) + cost
+                        for table, key in ((self.days, day), (self.sessions, session)):
+                            table[key] = table.get(key, Usage()) + Usage(cost_usd=float(cost))
                 case _:
                     pass
 
@@ -88,7 +100,7 @@ class UsageReport:
             "runs": self.runs,
             **{
                 name: {key: usage.to_dict() for key, usage in getattr(self, name).items()}
-                for name in ("models", "days", "sessions")
+                for name in ("models", "days", "sessions", "workspaces")
             },
             "tools": {name: use.to_dict() for name, use in sorted(self.tools.items())},
         }
@@ -110,17 +122,18 @@ class UsageReports:
         self._toolkit = toolkit
         self._now = now
 
-    async def report(self, since_s: float) -> UsageReport:
-        """What the runs took that began in the last `since_s` seconds."""
+    async def report(self, since_s: float, *, workspace: str | None = None) -> UsageReport:
+        """What the runs took that began in the last `since_s` seconds; those of one workspace, or None = of all."""
         report = UsageReport()
         oldest = self._now() - since_s
-        for row in await self._history.runs():
+        for row in await self._history.runs(workspace=workspace):
             if row.started >= oldest:
                 day = time.strftime("%Y-%m-%d", time.localtime(row.started))
                 report.add(
                     await self._history.events(row.stream, run=row.id, types=_TYPES),
                     day=day,
                     session=row.stream,
+                    workspace=row.workspace,
                 )
         for name, tokens in toolkit_tokens(self._toolkit()).items():
             report.tools.setdefault(name, ToolUse()).schema_tokens = tokens

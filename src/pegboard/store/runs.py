@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from pegboard.core.events import Event, RunFinished, RunResumed, RunStarted
+from pegboard.core.events import IMPORTED, Event, RunFinished, RunResumed, RunStarted
 from pegboard.ports.store import Put, Store
 from pegboard.store.table import Table, after_prefix
 
@@ -37,6 +37,7 @@ class RunRow:
             denied (a single call that was refused).
         task, model, agent: what was asked of whom.
         started, ended: seconds since the epoch; ended is 0 while it goes on.
+        workspace: the folder that it works in; empty where none is known, or where it was imported from elsewhere.
     """
 
     id: str
@@ -47,6 +48,7 @@ class RunRow:
     agent: str
     started: float
     ended: float = 0.0
+    workspace: str = ""
 
 
 class RunList:
@@ -66,9 +68,21 @@ class RunList:
         return [r for r in rows if r.id == prefix] or rows
 
     async def list(
-        self, *, session: str | None = None, status: str | None = None, limit: int | None = 50
+        self,
+        *,
+        session: str | None = None,
+        status: str | None = None,
+        workspace: str | None = None,
+        limit: int | None = 50,
     ) -> list[RunRow]:
-        """The latest runs, newest first; `limit` None = all."""
+        """The latest runs, newest first; `limit` None = all.
+
+        Args:
+            workspace: only runs of this folder, and those of which none is known; None = all.
+        """
+        if workspace is not None:
+            rows = await self.list(session=session, status=status, limit=None)
+            return [r for r in rows if r.workspace in ("", workspace)][:limit]
         if limit is None and session is None and status not in OPEN:
             rows = sorted((await self._table.scan()).values(), key=lambda r: (r.started, r.id), reverse=True)
             return [r for r in rows if status in (None, r.status)]
@@ -109,6 +123,7 @@ class RunList:
                     row = RunRow(
                         id=event.run, stream=session, status="running", task=event.task, model=event.model,
                         agent=event.agent, started=at,
+                        workspace="" if IMPORTED in event.detail else str(event.detail.get("workspace", "")),
                     )  # fmt: skip
                 case RunResumed() | RunFinished():
                     before = known.get(event.run) or await self.get(event.run)

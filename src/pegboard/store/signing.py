@@ -103,7 +103,7 @@ def check(lines: Iterable[bytes]) -> tuple[str, int, list[tuple[str, Fault]]]:
         key = Ed25519PublicKey.from_public_bytes(public)
     except (KeyError, ValueError, TypeError):
         raise BadExport(
-            "the file does not end with a signature: it was cut off, or is no signed export"
+            "the file does not end with a signature: it was cut off, or is not a signed export"
         ) from None
     try:
         key.verify(signature, _signed(count, digest.digest()))
@@ -137,7 +137,7 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         raise BadExport(
-            f"line {number} is no record: {clip(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
+            f"line {number} is not a record: {clip(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
         )
     return cast("dict[str, Any]", value)
 
@@ -155,7 +155,7 @@ def _faults(line: bytes, number: int, seen: dict[str, int]) -> Iterator[tuple[st
         payload = None if body is None else base64.b64decode(body, validate=True)
     except (KeyError, ValueError, TypeError):
         raise BadExport(
-            f"line {number} is no record: {clip(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
+            f"line {number} is not a record: {clip(line[:2048].decode('utf-8', 'replace'), 0, 60)!r}"
         ) from None
     before = seen.get(stream, 0)
     if seq != before + 1:

@@ -270,7 +270,7 @@ class _EnvelopeReader:
         if kind is None:
             raise bad(
                 self._at + 1,
-                f"{clip(header, 0, 60)!r} is no file header",
+                f"{clip(header, 0, 60)!r} is not a file header",
                 f"Use '{_ADD} path', '{_UPDATE} path' or '{_DELETE} path'.",
             )
         path = _bare(header[len(kind) :].strip())
@@ -545,7 +545,7 @@ class _UnifiedReader:
         if header is None:
             raise bad(
                 row,
-                f"{clip(self._rows[self._at], 0, 60)!r} is no hunk header",
+                f"{clip(self._rows[self._at], 0, 60)!r} is not a hunk header",
                 "Write '@@ -line,count +line,count @@'.",
             )
         old_left = _count(header.group(1), header.group(2))

@@ -109,9 +109,9 @@ async def plan_browser(call: ValidCall, context: Context) -> Plan:
     if files is not None and given["path"]:
         if action not in _WRITES:
             raise InvalidArguments(f"action {action} writes no file", hint="Leave path out.")
-        effects.append(Effect("write", (await files.resolve(given["path"], write=True)).target))
+        effects.append(Effect("write", (await files.resolve(given["path"], write=True)).reachable()))
     if files is not None and action == "upload":
-        effects += [Effect("read", (await files.resolve(path)).target) for path in given["paths"]]
+        effects += [Effect("read", (await files.resolve(path)).reachable()) for path in given["paths"]]
     acts = action != "navigate" and action not in _LOOKS
     return Plan(tuple(effects), private=_here(given, place) if acts else None)
 

@@ -53,7 +53,7 @@ async def plan_canvas(call: ValidCall, context: Context) -> Plan:
     """The file that is written, if one is."""
     if not (path := call.arguments["path"]):
         return Plan(())
-    return Plan((Effect("write", (await context.port(Files).resolve(path, write=True)).target),))
+    return Plan((Effect("write", (await context.port(Files).resolve(path, write=True)).reachable()),))
 
 
 @tool(

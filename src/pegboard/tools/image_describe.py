@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pegboard.core.content import Image
+from pegboard.core.content import Image, Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
-from pegboard.core.result import ToolResult
+from pegboard.core.result import ToolResult, notes_of_cost
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.net.urls import host_of
@@ -27,7 +27,7 @@ async def effects_of_describing(given: Mapping[str, Any], context: Context) -> l
     image: str = given["image"]
     if _is_url(image):
         return [Effect("connect", host_of(image))]
-    return [Effect("read", (await context.port(Files).resolve(image)).target)]
+    return [Effect("read", (await context.port(Files).resolve(image)).reachable())]
 
 
 async def plan_describe(call: ValidCall, context: Context) -> Plan:
@@ -79,7 +79,11 @@ async def image_describe(
             hint="Call it from an agent whose model takes pictures.",
             retryable=error.retryable,
         ) from None
-    return ToolResult.from_text(answer, data={"image": image, "prompt": prompt, "text": answer})
+    return ToolResult(
+        content=(Text(answer.text),),
+        data={"image": image, "prompt": prompt, "text": answer.text},
+        notes=notes_of_cost(answer.cost_usd),
+    )
 
 
 async def _looked_up(image: str, files: Files, documents: Documents, web: Web) -> Image:

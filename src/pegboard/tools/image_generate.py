@@ -13,7 +13,7 @@ from pegboard.core.content import Image, Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import InvalidArguments, Unsupported
-from pegboard.core.result import ToolResult
+from pegboard.core.result import ToolResult, notes_of_cost
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.documents import Documents
@@ -31,8 +31,8 @@ async def effects_of_generating(given: Mapping[str, Any], context: Context) -> l
     path = path_of(given["prompt"], given["size"], given.get("images") or (), given["path"])
     return [
         *(Effect("connect", host) for host in context.port(ImageGenerator).hosts()),
-        *[Effect("read", (await files.resolve(p)).target) for p in given.get("images") or ()],
-        Effect("write", (await files.resolve(path, write=True)).target),
+        *[Effect("read", (await files.resolve(p)).reachable()) for p in given.get("images") or ()],
+        Effect("write", (await files.resolve(path, write=True)).reachable()),
     ]
 
 
@@ -86,7 +86,8 @@ async def image_generate(
         "path": path, "bytes": len(made.image.data), "mime_type": made.image.mime_type, "provider": made.provider,
         "model": made.model, "note": made.note,
     }  # fmt: skip
-    return ToolResult(content=(Text("\n".join(lines)), shown), data=data)
+    notes = notes_of_cost(made.cost_usd)
+    return ToolResult(content=(Text("\n".join(lines)), shown), data=data, notes=notes)
 
 
 def path_of(prompt: str, size: str, images: Sequence[str], path: str) -> str:

@@ -13,7 +13,7 @@ from pegboard.core.content import Block, Text
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import InvalidArguments
-from pegboard.core.result import ToolResult
+from pegboard.core.result import ToolResult, notes_of_cost
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
@@ -26,7 +26,7 @@ _SENT_MOST: Final = 5 << 20
 async def plan_tts(call: ValidCall, context: Context) -> Plan:
     """The host that the text is sent to, if any, and the file that is written."""
     path, _ = _file_of(call.arguments)
-    write = Effect("write", (await context.port(Files).resolve(path, write=True)).target)
+    write = Effect("write", (await context.port(Files).resolve(path, write=True)).reachable())
     return Plan((*(Effect("connect", host) for host in context.port(Speech).hosts()), write))
 
 
@@ -87,7 +87,7 @@ async def tts(
         "path": path, "bytes": len(audio.data), "mime_type": audio.mime_type, "duration_s": spoken.duration_s,
         "provider": spoken.provider, "voice": spoken.voice,
     }  # fmt: skip
-    return ToolResult(content=tuple(blocks), data=data)
+    return ToolResult(content=tuple(blocks), data=data, notes=notes_of_cost(spoken.cost_usd))
 
 
 def _file_of(given: Mapping[str, Any]) -> tuple[str, AudioFormat]:

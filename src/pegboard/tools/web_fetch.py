@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pegboard.core.content import Block, Text
 from pegboard.core.errors import InvalidArguments, ToolError, Unavailable
-from pegboard.core.result import ToolResult
+from pegboard.core.result import ToolResult, notes_of_cost
 from pegboard.core.schema.annotations import Alias, EffectMarker, Inject
 from pegboard.core.tool import tool
 from pegboard.ports.session_model import SessionModel
@@ -67,12 +67,14 @@ async def web_fetch(
 
     blocks: list[Block] = []
     rows: list[dict[str, Any]] = []
+    costs: list[float] = []
     for address, page in zip(wanted, await asyncio.gather(*map(one, wanted)), strict=True):
         if isinstance(page, ToolError):
             blocks.append(Text(f"URL: {address}\nError: {page}"))
             rows.append({"url": address, "error": page.to_dict()})
             continue
-        shown, row = await _shown(page, prompt, model, offset, max_chars // len(wanted) or 1)
+        shown, row, cost = await _shown(page, prompt, model, offset, max_chars // len(wanted) or 1)
+        costs += [] if cost is None else [cost]
         blocks += [Text(shown)] if page.image is None else [Text(shown), page.image]
         rows.append(row)
     content = [
@@ -80,20 +82,22 @@ async def web_fetch(
         *(b for b in blocks if not isinstance(b, Text)),
     ]
     data: Any = rows[0] if len(wanted) == 1 else {"results": rows}
-    return ToolResult(content=tuple(content), data=data)
+    return ToolResult(content=tuple(content), data=data, notes=notes_of_cost(sum(costs) if costs else None))
 
 
 async def _shown(
     page: Page, prompt: str | None, model: SessionModel | None, offset: int, most: int
-) -> tuple[str, dict[str, Any]]:
-    """A page as the model reads it, and its data."""
+) -> tuple[str, dict[str, Any], float | None]:
+    """A page as the model reads it, its data, and what an answer to the prompt cost."""
+    cost = None
     notes = [page.note] if page.note else []
     text, extractor = page.text, page.extractor
     if prompt:
         try:
             if model is None:
                 raise Unavailable("no model answers prompts here")
-            text = await model.answer(f"{prompt}\n\nAnswer from the page alone.", (Text(text),))
+            answer = await model.answer(f"{prompt}\n\nAnswer from the page alone.", (Text(text),))
+            text, cost = answer.text, answer.cost_usd
             extractor = f"{extractor}+model"
         except Unavailable as error:
             notes.append(
@@ -111,4 +115,4 @@ async def _shown(
         "url": page.url, "finalUrl": page.final_url, "status": page.status, "extractor": extractor, "truncated": cut,
         "length": len(text), "text": part,
     }  # fmt: skip
-    return "\n".join(head) + f"\n\nContent:\n{body}", row
+    return "\n".join(head) + f"\n\nContent:\n{body}", row, cost

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import urljoin, urlsplit
 
 from pegboard.core.errors import Unavailable
-from pegboard.web.visible import remove_unseen
+from pegboard.web.visible import drawn_words, remove_unseen
 
 Method: TypeAlias = Literal["trafilatura", "html-to-markdown"]
 
@@ -22,6 +23,7 @@ _LANGUAGE: Final = re.compile(
 _FENCE: Final = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _JOINERS: Final = {"\u200c": "\u2ff0", "\u200d": "\u2ff1"}
 """Joiners make letters and emoji what they are, but trafilatura drops what is not printable: a stand-in for each."""
+_REFRESH: Final = re.compile(r"url\s*=\s*['\"]?([^'\"]+)", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"\n{3,}")
 
 
@@ -44,7 +46,8 @@ def extract(html: str, url: str, *, whole: bool = False) -> Extracted:
     """The content of a page.
 
     What a person would not see is removed first. The main content of a page under 1 MB is chosen by trafilatura;
-    where it finds nothing, on larger pages, and if `whole` is set, all of the page is taken.
+    where it finds nothing, on larger pages, and if `whole` is set, all of the page is taken. A page without text is
+    the links to its frames or to where it leads by itself, else the words of its drawings.
 
     Args:
         html: the page, decoded.
@@ -57,7 +60,7 @@ def extract(html: str, url: str, *, whole: bool = False) -> Extracted:
     tree = _parsed(html)
     if tree is None:
         return Extracted(markdown="", title="", method="html-to-markdown")
-    title = _title(tree)
+    title, instead = _title(tree), _elsewhere(tree, url) or drawn_words(tree)
     remove_unseen(tree)
     if url:
         tree.make_links_absolute(url, resolve_base_href=True, handle_failures="ignore")
@@ -65,7 +68,21 @@ def extract(html: str, url: str, *, whole: bool = False) -> Extracted:
         return Extracted(markdown=main, title=title, method="trafilatura")
     page = str(import_module("lxml.html").tostring(tree, encoding="unicode"))
     del tree  # Of a large page it takes more memory than what follows.
-    return Extracted(markdown=_whole(page), title=title, method="html-to-markdown")
+    return Extracted(markdown=_whole(page) or instead, title=title, method="html-to-markdown")
+
+
+def _elsewhere(tree: Any, url: str) -> str:
+    """Links to what is shown in the place of the page: its frames, or where it leads by itself."""
+    found = [str(frame.get("src") or "") for frame in tree.iter("frame")]
+    for meta in tree.iter("meta"):
+        if (meta.get("http-equiv") or "").lower() == "refresh" and (
+            to := _REFRESH.search(meta.get("content") or "")
+        ):
+            found.append(to[1])
+    links = dict.fromkeys(urljoin(url, one.strip()) for one in found if one.strip())
+    return "\n\n".join(
+        f"[{link}]({link})" for link in links if urlsplit(link).scheme in ("http", "https", "")
+    )
 
 
 def _parsed(html: str) -> Any:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 _NEVER_SEEN: Final = frozenset({
-    "script", "style", "template", "noscript", "svg", "math-script", "object", "embed", "iframe", "canvas", "audio", "video",
+    "script", "style", "template", "noscript", "noframes", "svg", "math-script", "object", "embed", "iframe", "canvas", "audio", "video",
 })  # fmt: skip
 """Elements whose content is not text of the page."""
 
+_SVG_UNDRAWN: Final = ("defs", "symbol", "clippath", "mask", "pattern", "marker")
+"""What only other elements of a drawing use."""
 _NO_SIZE: Final = r"0(?:\.0*)?(?:[a-z%]*)"
 _FAR: Final = r"-\d{3,}(?:\.\d+)?(?:px|em|rem|pt|vw|vh|%|ch)?"
 _HIDING: Final = {
@@ -45,19 +47,43 @@ def remove_unseen(tree: Any) -> None:
     """Remove from a page's tree, in place, what a person would not see.
 
     Hidden by an attribute, by its own style, or by a rule of the page's own style sheets that names a tag, class or id.
-    A text for screen readers stays, and so does what a click would unfold.
+    A text for screen readers stays, and so does what a click would unfold. A body that is hidden is one that a script
+    shows, so it stays too, and of a component what its own tree shows.
     """
     sheets = _Sheets(tree)
+    for component in list(tree.iter("template")):
+        if component.get("shadowrootmode"):  # Declarative shadow DOM (WHATWG HTML §4.12.3).
+            component.tag = "div"
     # Collected first: a list of all elements would take more memory than the tree.
-    unseen = [e for e in tree.iter(tag="*") if e is not tree and _unseen(e, sheets)]
+    unseen = [e for e in tree.iter(tag="*") if e is not tree and e.tag != "body" and _unseen(e, sheets)]
     for element in unseen:
         if element.getparent() is not None:
             element.drop_tree()
 
 
+def drawn_words(tree: Any) -> str:
+    """The texts of a page's SVG drawings, one paragraph each; not their titles, which explain the parts to some."""
+    if next(tree.iter("svg"), None) is None:
+        return ""
+    sheets = _Sheets(tree)
+
+    def seen(one: Any) -> bool:
+        return not any(e.tag in _SVG_UNDRAWN or _hidden(e, sheets) for e in (one, *one.iterancestors()))
+
+    drawings = (
+        " ".join(" ".join(one.text_content().split()) for one in drawing.iter("text") if seen(one))
+        for drawing in tree.iter("svg")
+    )
+    return "\n\n".join(filter(None, drawings))
+
+
 def _unseen(element: Any, sheets: _Sheets) -> bool:
+    return element.tag.lower() in _NEVER_SEEN or _hidden(element, sheets)
+
+
+def _hidden(element: Any, sheets: _Sheets) -> bool:
     tag = element.tag.lower()
-    if tag in _NEVER_SEEN or element.get("hidden") is not None:
+    if element.get("hidden") is not None:
         return element.get("hidden") != "until-found"
     if tag == "input":
         return True  # What stands in a field is no text of the page; a hidden one is not seen at all.

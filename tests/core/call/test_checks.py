@@ -184,9 +184,9 @@ def test_a_jail_refuses_what_is_no_path_and_no_bytes(value: Any, tmp_path: Path)
     jail = Jail(tmp_path)
 
     for act in (jail.read_bytes, jail.delete, jail.mkdir, jail.list, jail.glob, Jail):
-        with pytest.raises(ToolError, match="is no path"):
+        with pytest.raises(ToolError, match="is not a path"):
             act(value)
-    with pytest.raises(ToolError, match="is no path"):
+    with pytest.raises(ToolError, match="is not a path"):
         jail.write_bytes(value, b"")
     for data in ("text", None, 1):
         with pytest.raises(ToolError, match="bytes"):

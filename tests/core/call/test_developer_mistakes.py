@@ -155,7 +155,7 @@ def test_an_approver_may_be_plain_or_a_function(approver: Any) -> None:
 
 @pytest.mark.parametrize("given", [3, "allow", object(), PlainDesk])
 def test_what_cannot_decide_is_refused_when_the_executor_is_made(given: Any) -> None:
-    with pytest.raises(BuildError, match="is no approver"):
+    with pytest.raises(BuildError, match="is not an approver"):
         Executor([mail], approver=given)
 
 

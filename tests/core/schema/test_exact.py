@@ -133,7 +133,7 @@ def test_an_unknown_key_at_any_depth_is_refused_with_its_path_and_the_nearest_na
 
 def test_an_unknown_key_that_is_near_to_nothing_is_refused_too() -> None:
     assert told(nested, {"pair": {"name": "x", "colour": 1}}) == {
-        ".pair.colour": "is no field of this object"
+        ".pair.colour": "is not a field of this object"
     }
     assert told(nested, {"record": {"zzzz": 1}})[".record.zzzz"].endswith("the parameters are name, tags")
     assert told(nested, {"either": {"left": 1, "right": 2}}) == {

@@ -32,7 +32,7 @@ from tests.ledger import owes
 def test_what_is_no_finite_number_is_refused_wherever_it_stands(
     number: str, before: str, path: str, behind: str
 ) -> None:
-    expected = {path: f"{number} is no JSON value; give a finite number or leave it out"}
+    expected = {path: f"{number} is not a JSON value; give a finite number or leave it out"}
 
     assert told(numbers, before + number + behind) == expected
     foreign = Signature.foreign({"type": "object"})
@@ -41,7 +41,7 @@ def test_what_is_no_finite_number_is_refused_wherever_it_stands(
 
 def test_what_is_no_finite_number_is_refused_in_a_callers_objects_and_in_json_within_json() -> None:
     assert told(numbers, {"leaf": {"size": float("inf")}}) == {
-        ".leaf.size": "Infinity is no JSON value; give a finite number or leave it out"
+        ".leaf.size": "Infinity is not a JSON value; give a finite number or leave it out"
     }
     assert told(numbers, {"table": '{"a": 1e999}'})[".table"].startswith("must be an object")
     assert told(numbers, {"rows": "[NaN]"})[".rows"].startswith("must be an array")

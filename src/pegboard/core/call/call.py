@@ -166,7 +166,7 @@ class Resolver(Protocol):
     """Resolves a path to its canonical target; the Files port does it."""
 
     async def resolve(self, path: str, *, write: bool = False) -> Any:
-        """An object with `.target`."""
+        """An object with `.target`, and `.inside`: whether the resolver itself may open it."""
         ...
 
 

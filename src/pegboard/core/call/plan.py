@@ -19,6 +19,8 @@ from pegboard.core.errors import BuildError, OutsideWorkspace, PermissionDenied,
 from pegboard.core.policy.rules import CONDITIONS, Situation
 from pegboard.core.policy.taint import UNTRUSTED
 from pegboard.core.schema.problems import format_json, short_name
+from pegboard.core.secrets.clip import clip
+from pegboard.core.text import escape_invisible
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import Toolkit
 
@@ -161,8 +163,7 @@ def _is_recorded(call: Call) -> bool:
     """Whether undo knows of what the call deletes: as a change, through the Files port, or by a snapshot."""
     if call.plan.changes or any(e.kind == "exec" for e in call.plan.effects):
         return True
-    resolver = call.parts.resolver
-    return resolver is not None and any(port is resolver for _, port in call.parts.ports[call.tool.name])
+    return call.parts.resolver is not None and _uses_resolver(call)
 
 
 def _is_moved(following: tuple[Effect, ...]) -> bool:
@@ -227,7 +228,15 @@ async def marked_effects(call: Call) -> tuple[Effect, ...]:
             target = str(item)
             if marker.kind in PATH_KINDS:
                 if resolver is not None:
-                    target = cast(str, (await resolver.resolve(target, write=marker.kind != "read")).target)
+                    found = await resolver.resolve(target, write=marker.kind != "read")
+                    target = cast(str, found.target)
+                    if (
+                        target.startswith("/")
+                        and getattr(found, "inside", True) is False
+                        and _uses_resolver(call)
+                    ):
+                        # No approval opens it: the port that the tool works through would refuse it afterwards.
+                        raise OutsideWorkspace.of(escape_invisible(clip(str(item), 0, 200)))
             elif marker.kind == "connect":
                 target = _host(target)
             # Only a call that may be repeated at will is like a GET, whose address a person can endorse.
@@ -260,10 +269,14 @@ def _host(url: str) -> str:
 
 def opens_own_paths(call: Call) -> bool:
     """Whether the function opens its marked paths itself: no port that resolves them is injected."""
-    resolver = call.parts.resolver
-    if resolver is None or call.tool.plan is not None or not call.tool.markers:
+    if call.parts.resolver is None or call.tool.plan is not None or not call.tool.markers:
         return False
-    return not any(port is resolver for _, port in call.parts.ports[call.tool.name])
+    return not _uses_resolver(call)
+
+
+def _uses_resolver(call: Call) -> bool:
+    """Whether the port that resolves paths is injected into the tool."""
+    return any(port is call.parts.resolver for _, port in call.parts.ports[call.tool.name])
 
 
 def absolute_paths(call: Call) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def approver_of(given: object) -> Approver:
     function = decide if callable(decide) else given
     if isinstance(function, type) or not callable(function):
         raise BuildError(
-            f"{given!r:.80} is no approver: give an object with `async def decide(request)`, or a function"
+            f"{given!r:.80} is not an approver: give an object with `async def decide(request)`, or a function"
         )
     return CallbackApprover(function)
 

@@ -124,7 +124,7 @@ def loads(text: str, *, infinite: bool = False, numerals: bool = False) -> Any:
 
 def _not_finite(value: Any, path: str) -> Iterator[Problem]:
     if isinstance(value, _Beyond):
-        yield Problem(path, f"{value.text} is no JSON value; give a finite number or leave it out")
+        yield Problem(path, f"{value.text} is not a JSON value; give a finite number or leave it out")
     elif isinstance(value, dict):
         for key, item in cast("dict[str, Any]", value).items():
             yield from _not_finite(item, f"{path}.{key}")

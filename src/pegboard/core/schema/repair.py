@@ -99,7 +99,7 @@ def repair_json(text: str, read: Callable[[str], Any] = loads) -> Repaired:
     try:
         value = read("".join(rewriter.out))
     except (ValueError, RecursionError, NotFinite):
-        raise Malformed("it is no JSON") from None
+        raise Malformed("it is not JSON") from None
     return Repaired(value=value, notes=tuple(dict.fromkeys(notes)) or ("Slips in its JSON were put right.",))
 
 

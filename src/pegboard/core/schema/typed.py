@@ -238,7 +238,7 @@ def _path(steps: Iterable[int | str]) -> str:
 
 def _unknown(key: str, known: list[str]) -> str:
     if not known:
-        return "is no field of this object"
+        return "is not a field of this object"
     return "does not go with the others" if key in known else unknown_name(key, known, {})
 
 

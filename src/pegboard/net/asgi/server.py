@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pegboard.net.asgi.guard import RequestGuard
+from pegboard.net.destinations import is_loopback
 
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 REQUEST_S: Final = 30.0
@@ -80,11 +81,6 @@ def local_hosts(host: str, port: int) -> list[str]:
     shown = f"[{host}]" if ":" in host else host
     names = {shown, "localhost", "127.0.0.1", "[::1]"} if is_loopback(host) else {shown}
     return sorted(f"{name}:{port}" for name in names)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class _Server(uvicorn.Server):
