@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from pegboard.core.tool import Tool, ValidCall, tool
     from pegboard.core.toolkit import Registry, Toolkit
+    from pegboard.interop.hooks import Hook
 
 __version__ = VERSION
 
@@ -79,6 +80,7 @@ _WHERE = {
     ),
     "pegboard.core.tool": ("Tool", "ValidCall", "tool"),
     "pegboard.core.toolkit": ("Registry", "Toolkit"),
+    "pegboard.interop.hooks": ("Hook",),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
@@ -103,6 +105,7 @@ __all__ = [
     "Effect",
     "Executor",
     "File",
+    "Hook",
     "Image",
     "Inject",
     "Invocation",

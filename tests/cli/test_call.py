@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pegboard import Executor, builtin, run_sync
 from pegboard.cli.call import status_of
 from pegboard.files.roots import from_os_error
 from tests.cli.conftest import Run, tree
@@ -330,3 +331,21 @@ def test_a_path_that_no_approval_opens_is_refused_before_anyone_is_asked(
         assert done.status == 3
         assert "is outside the workspace" in done.err
         assert "--yes" not in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a.txt", "old_string": "hello", "new_string": "bye"},
+        {"path": "missing.txt", "old_string": "hello", "new_string": "bye"},
+        {"path": "/etc/passwd", "old_string": "hello", "new_string": "bye"},
+    ],
+)
+def test_a_printed_preview_is_what_the_command_line_shows(
+    workspace: Path, pegboard: Run, arguments: dict[str, str]
+) -> None:
+    shown = pegboard("call", "edit_file", "--args", json.dumps(arguments), "--preview")
+    preview = run_sync(Executor(builtin("edit_file"), workspace=workspace).preview("edit_file", arguments))
+
+    assert f"{preview}\n" == shown.out + shown.err
+    assert ", ".join(map(str, preview.effects)) in shown.out + shown.err

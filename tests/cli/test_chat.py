@@ -47,7 +47,7 @@ class Terminal:
         self.tmux("kill-server")
         self._socket = f"pegboard-{uuid.uuid4().hex[:8]}"
 
-    def start(self, *args: str) -> None:
+    def start(self, *args: str, columns: int = 220) -> None:
         env = {"HOME": str(self._home), "PYTHONPATH": f"{ROOT}/src", "PATH": os.environ["PATH"]}
         env |= {f"XDG_{k}_HOME": str(self._home / k) for k in ("STATE", "CONFIG", "DATA", "CACHE")}
         words = [
@@ -60,12 +60,32 @@ class Terminal:
         ]
         window = f"{shlex.join(words)}; echo ended $?; sleep 60"
         # Words of its own: one text would go to the shell that SHELL names, which may be unset or any other.
-        self.tmux("new-session", "-d", "-x", "220", "-y", "50", "sh", "-c", window)
+        self.tmux("new-session", "-d", "-x", str(columns), "-y", "50", "sh", "-c", window)
 
     def type(self, text: str, *keys: str) -> None:
         self.tmux("send-keys", "-l", text)
         for key in keys:
             self.tmux("send-keys", key)
+
+    def press(self, *keys: str) -> None:
+        """Keys without text, or single letters that are answers."""
+        for key in keys:
+            self.tmux("send-keys", key)
+
+    def press_until(self, key: str, wanted: str) -> None:
+        """Press a key again where it was not taken, since somebody was typing a moment before."""
+        for _ in range(10):
+            self.press(key)
+            try:
+                self.wait(wanted, timeout_s=2.0)
+                return
+            except AssertionError:
+                continue
+        raise AssertionError(f"{key} was never taken")
+
+    def colours(self) -> str:
+        """The screen with its colours."""
+        return self.tmux("capture-pane", "-p", "-e", "-S", "-500")
 
     def wait(self, wanted: str, *, count: int = 1, timeout_s: float = 40.0) -> str:
         """The screen once it shows `wanted`; waits on the terminal and not on time."""
@@ -124,11 +144,11 @@ def test_a_chat_streams_asks_with_the_diff_undoes_and_goes_on_later(
     asked = terminal.wait("allow?")
     assert "I look." in asked
     if "-old line" not in asked:
-        terminal.type("y", "Enter")
+        terminal.press("y")
         asked = terminal.wait("-old line")
     assert "+new line" in asked
     assert "write a.txt" in asked
-    terminal.type("y", "Enter")
+    terminal.press("y")
     terminal.wait("I changed it.")
     assert (work / "a.txt").read_text() == "new line\n"
     terminal.type("/undo", "Enter")
@@ -235,7 +255,7 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it_and_ctrl_c_ends_the
 
     terminal.type("begin", "Enter")
     terminal.wait("allow?")
-    terminal.type("y", "Enter")
+    terminal.press("y")
     terminal.wait("Ctrl+C stops the run")
     wait_for(work / "begun")
     terminal.type("yes")
@@ -243,14 +263,19 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it_and_ctrl_c_ends_the
     (work / "go").touch()
     terminal.wait("allow?", count=2)
     assert (work / "a.txt").read_text() == "old\n"
-    terminal.type("n: not now", "Enter")
+    # Who is in the middle of a sentence does not answer with its next letter.
+    terminal.press("y")
+    terminal.press_until("t", "because:")
+    assert (work / "a.txt").read_text() == "old\n"
+    terminal.type("not now", "Enter")
+    terminal.wait("not now. It needed approval")
     terminal.wait("over")
     terminal.wait("> yes")
     assert (work / "a.txt").read_text() == "old\n"
     (work / "begun").unlink()
     terminal.type("", "Enter")
     terminal.wait("allow?", count=3)
-    terminal.type("y", "Enter")
+    terminal.press("y")
     wait_for(work / "begun")
     terminal.type("", "C-c")
     terminal.wait("stopped")

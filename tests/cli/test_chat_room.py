@@ -13,10 +13,14 @@ import pytest
 from prompt_toolkit.document import Document
 
 from pegboard.app.app import App
-from pegboard.cli.chat import Chat, _Commands, chat
+from pegboard.cli.chat import (
+    Chat,
+    _Commands,  # pyright: ignore[reportPrivateUsage]
+    chat,
+)
 from pegboard.cli.options import Options
-from pegboard.core.errors import ConfigError
-from pegboard.core.events import ContextCompacted
+from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.events import ContextCompacted, UserSaid
 from pegboard.dialects import dialect
 from pegboard.runtime.fold import fold
 from tests.ledger import owes
@@ -46,11 +50,12 @@ def talk(work: Path, capsys: pytest.CaptureFixture[str]) -> WindowedConversation
         reader, writer = os.pipe()
         os.write(writer, "\n".join(lines).encode())
         os.close(writer)
+        chosen: dict[str, Any] = {"mode": "ask", **options}
         with os.fdopen(reader) as stdin, pytest.MonkeyPatch.context() as patch:
             patch.setattr("sys.stdin", stdin)
             status = chat(
                 model=f"scripted:{path}", session="chat_x", last=False,
-                options=Options(workspace=work, **{"mode": "ask", **options}),
+                options=Options(workspace=work, **chosen),
             )  # fmt: skip
         assert status == 0
         read = capsys.readouterr()
@@ -76,21 +81,23 @@ def test_a_no_with_its_reason_reaches_the_model_and_a_yes_carries_out(
     assert "+1" in shown
     assert "not yet" in shown
     assert (work / "a.txt").read_text() == "2"
-    assert "conversation saved; continue with: pegboard chat --session chat_x" in shown
+    assert "conversation saved; continue with: pegboard chat --resume chat_x" in shown
 
 
 @pytest.mark.slow
 @owes("K-73", "K-25")
 def test_every_command_does_what_its_help_says(talk: WindowedConversation, work: Path) -> None:
     shown = talk(
-        ["/help", "/compact", "/tools", "/mode", "/mode full", "/mode odd", "write it", "/undo", "/undo nothing",
-         "/runs", "/usage", "/model", "/model nosuch:model", "/compact", "/nope", "/exit"],
+        ["/help", "/compact", "/tools", "/mode", "/mode full", "/mode odd", "write it", "/diff", "/undo", "/undo nothing",
+         "/redo", "/undo", "/runs", "/cost", "/status", "/todo", "/rewind", "/rewind 7", "/resume", "/resume nothing", "/model", "/model nosuch:model", "/compact", "/nope", "/exit"],
         [write("1"), {"text": "ok", "usage": {"input_tokens": 7, "output_tokens": 2}}],
     )  # fmt: skip
 
     for line in (
         "shorten the conversation sent to the model", "nothing to compact", "write_file", "mode ask", "mode full",
-        "unknown mode 'odd'", "undone: 1 file change", "done", "2 model turns, 7 tokens in, 2 out",
+        "unknown mode 'odd'", "1 file changed in this conversation", "undone: 1 file change", "redone: 1 file change",
+            "workspace  ", "the agent keeps no list", "1  write it", "give the number of a message, 1 to 1",
+            "continue one: /resume ID", "there is no conversation 'nothing'", "done", "2 model turns, 7 tokens in, 2 out",
         "scripted:", "tokens, now", "unknown command /nope",
     ):  # fmt: skip
         assert line in shown, line
@@ -135,6 +142,7 @@ def test_commands_values_and_files_are_completed(work: Path) -> None:
 
         assert found("/mo") == ["/mode", "/model"]
         assert found("/mode re") == ["read-only"]
+        assert found("/re") == ["/redo", "/rewind", "/resume"]
         assert found("look at @no") == ["@notes.md"]
         assert found("look at @sub/") == ["@sub/deep.txt"]
         assert found("look at @../") == []
@@ -158,4 +166,34 @@ def test_a_wrong_model_is_told_before_the_chat_greets(work: Path, capsys: pytest
 
     read = capsys.readouterr()
     assert read.out == ""
-    assert "no earlier chat; starting a new one" in read.err
+    assert "no earlier chat in this workspace; starting a new one" in read.err
+
+
+@pytest.mark.slow
+def test_a_person_who_types_nothing_can_run_commands_attach_files_and_start_anew(
+    talk: WindowedConversation, work: Path
+) -> None:
+    (work / "b.txt").write_text("attached text\n")
+
+    shown = talk(
+        ["!echo made > c.txt; cat c.txt", "!exit 3", "look at @b.txt", "/rewind 1", "/new", "hello", "/exit"],
+        [{"text": "**Seen.**"}],
+    )
+
+    assert "  made\n" in shown and "Exit code: 3" in shown
+    assert "back to before message 1" in shown
+    assert "the conversation before: /resume chat_x" in shown
+    # A pipe gets the text as it is.
+    assert shown.count("**Seen.**") == 2
+    with App.open(workspace=work) as app:
+        events = asyncio.run(app.history.events("chat_x"))
+    said = next(e.message.text for e in events if isinstance(e, UserSaid))
+    assert "made" in said and "attached text" in said
+    assert fold(events).messages == []
+
+
+def test_an_argument_without_resume_is_told(work: Path) -> None:
+    from pegboard.cli.chat import chat_command
+
+    with pytest.raises(BuildError, match="chat --resume ID"):
+        chat_command(conversation="hello")

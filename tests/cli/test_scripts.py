@@ -167,3 +167,14 @@ def test_a_schema_file_that_is_not_one_is_named(command: Run, workspace: Path, c
 
     assert (done.status, done.out) == (2, "")
     assert "schema" in done.err
+
+
+def test_the_command_line_says_by_its_status_that_it_never_passed(pegboard: Run, workspace: Path) -> None:
+    script = workspace.parent / "turns.jsonl"
+    script.write_text('{"text": "Done."}\n' * 6)
+
+    done = pegboard("run", "make it", "--model", f"scripted:{script}", "--until", "test -e ok.txt")
+
+    assert done.status == 5
+    assert done.out == "Done.\n"
+    assert "still fails after 5 rounds" in done.err

@@ -25,6 +25,7 @@ from pegboard.core.events import (
     CallFinished,
     CallStarted,
     CallUpdate,
+    ConversationRewound,
     ModelReplied,
     Notice,
     PermissionRequested,
@@ -151,6 +152,7 @@ events = st.one_of(
     st.builds(CallUpdate, call_id=words, tool=words, update=values),
     st.builds(CallFinished, results),
     st.builds(Notice, text=words, detail=tables),
+    st.builds(ConversationRewound, words),
     st.builds(
         RunFinished,
         run=words,

@@ -22,7 +22,7 @@ async def test_effects_and_previews_read_like_the_command_line(tmp_path: Path) -
     assert str(write).splitlines()[0] == "effects   write b.txt"
     assert str(write).splitlines()[1].startswith("decision  allow")
     assert "+two" in str(write)
-    assert str(missing).startswith("Error: ")
+    assert str(missing).startswith("error: ") and "no effects" not in str(missing)
 
 
 def test_a_target_that_acts_on_a_terminal_is_quoted() -> None:

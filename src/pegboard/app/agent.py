@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,12 +13,14 @@ from pegboard.app.answer import Answer, answer_of
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
+from pegboard.app.session_hooks import SessionHooks
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import Turn, new_id
 from pegboard.core.errors import BuildError
 from pegboard.core.errors import check_text as given_text
 from pegboard.core.events import (
     CallStarted,
+    ConversationRewound,
     Event,
     Recorder,
     RunFinished,
@@ -27,22 +29,33 @@ from pegboard.core.events import (
     UserTold,
 )
 from pegboard.core.limits import Limits
-from pegboard.core.policy.approval import Approver, Refused
+from pegboard.core.policy.approval import Approver, NamedByPerson, Refused
 from pegboard.core.policy.budgets import Spent
+from pegboard.core.policy.policy import PROPOSE_PLAN, Policy
 from pegboard.core.result import text_of
 from pegboard.core.tool_search import BEYOND
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, UserMessage
+from pegboard.ports.todos import Todos
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pegboard.core.call.pipeline import TurnExecutor
     from pegboard.ports.messages import InboundMessage
     from pegboard.ports.subagents import AgentSpec
     from pegboard.runtime.compaction import Window
+    from pegboard.runtime.fold import History
     from pegboard.runtime.session import Backing
+    from pegboard.runtime.until import UntilCommand
     from pegboard.store.answers import Answers
     from pegboard.store.inbox import Inbox
+
+
+PLAN_INSTRUCTIONS = (
+    "This run begins in mode plan: you can only read until the user agrees to a plan. Read what you need, propose the "
+    "plan with propose_plan, and carry it out after a yes."
+)
 
 
 class Agent:
@@ -118,7 +131,14 @@ class Agent:
         self._kept: Backing | None = None
         self._known: dict[str, list[Event]] = {}
 
-    async def run(self, task: str, *, session: str | None = None, recorder: Recorder | None = None) -> Answer:
+    async def run(
+        self,
+        task: str,
+        *,
+        session: str | None = None,
+        recorder: Recorder | None = None,
+        until: str = "",
+    ) -> Answer:
         """Run a task to its end.
 
         Args:
@@ -126,21 +146,23 @@ class Agent:
             session: a name; runs of one session share their conversation, and a later process knows it too (see
                 `store`). None = a fresh session in memory.
             recorder: receives every event beside the session's own record.
+            until: a shell command; the run is done only when it passes. A failure goes back to the model, at most 5
+                times and within the limits; then the run has failed. Needs the tool `exec`.
 
         Raises:
-            BuildError: the task or the session's name is not a text.
+            BuildError: the task or the session's name is not a text, or `until` is given and there is no tool `exec`.
             ConfigError: another process works on the session; the message names it.
             ModelError: no model could be found or opened. What happens later is told by the status.
             StoreError: the store cannot be opened, or the session cannot be written.
         """
         task, session = given_text(task, "a task"), key_of(session)
         tee = Tee(self._history(session), recorder)
-        finished = await self._loop(task, tee, session)
+        finished = await self._loop(task, tee, session, given=_until(until))
         return answer_of(finished, tee.mine)
 
-    def run_sync(self, task: str, *, session: str | None = None) -> Answer:
+    def run_sync(self, task: str, *, session: str | None = None, until: str = "") -> Answer:
         """`run` from code that is not async."""
-        return run_sync(self.run(task, session=session))
+        return run_sync(self.run(task, session=session, until=until))
 
     def remember(self, session: str, events: Iterable[Event]) -> None:
         """Keep a session in memory and continue from these events of it."""
@@ -265,13 +287,13 @@ class Agent:
                 yield event
 
     def stream(
-        self, task: str, *, session: str | None = None, recorder: Recorder | None = None
+        self, task: str, *, session: str | None = None, recorder: Recorder | None = None, until: str = ""
     ) -> AsyncGenerator[Event]:
-        """The run's events as they happen; the last is RunFinished.
+        """The run's events as they happen; the last is RunFinished. For the arguments see `run`.
 
         Leaving the loop cancels the run; `aclose()` returns when it has ended.
         """
-        return self._streamed(given_text(task, "a task"), key_of(session), recorder)
+        return self._streamed(given_text(task, "a task"), key_of(session), recorder, given=_until(until))
 
     async def _streamed(
         self,
@@ -297,10 +319,12 @@ class Agent:
                     await work
 
     def stream_message(
-        self, message: InboundMessage, *, recorder: Recorder | None = None
+        self, message: InboundMessage, *, recorder: Recorder | None = None, until: str = ""
     ) -> AsyncGenerator[Event]:
         """`stream`, on a message of the session's inbox."""
-        return self._streamed(message.content, message.session, recorder, message=message)
+        return self._streamed(
+            message.content, message.session, recorder, given=_until(until), message=message
+        )
 
     def tell(self, text: str, *, session: str) -> bool:
         """Give a running session another user message; it is read before the next model turn.
@@ -451,6 +475,7 @@ class Agent:
         from pegboard.runtime.loop import Loop, RunState, own_code
         from pegboard.runtime.output import OutputReader
         from pegboard.runtime.telemetry import telemetry
+        from pegboard.runtime.todos import todos_in
 
         model = self.model()
         await self.executor.refresh_tools()
@@ -458,6 +483,12 @@ class Agent:
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
+        hooks = None
+        if self.executor.hooks is not None:
+            shaper = self.executor.pipeline.parts.shaper
+            hooks = SessionHooks(self.executor.hooks, shaper, state.session, state.id)
+            typed = message is None or message.by == "user"
+            task = await hooks.prompt(task, tee, known=bool(before), typed=typed)
         history = fold(before) if before else None
         if run is not None:
             _refuse_again(state.asked, before, run)
@@ -467,6 +498,11 @@ class Agent:
             if history.waiting or given.answers:
                 approver = AnsweredApprover(history.requests, given.answers, approver)
         instructions = self.instructions if reader is None else reader.instructions(self.instructions)
+        if self.executor.policy.mode == "plan":
+            instructions = f"{instructions}\n\n{PLAN_INSTRUCTIONS}".strip()
+        todos = cast("Todos | None", self.executor.wiring.provided.get(Todos))
+        if todos is not None:
+            todos.put(state.session, todos_in(before))
         traced = telemetry()
         wiring = self.executor.wiring
         meter = wiring.safeguards.meter
@@ -482,6 +518,16 @@ class Agent:
         turns = self.executor.with_recorder(
             tee, approver=approver, middleware=() if traced is None else (traced.tool,)
         )
+
+        until = self._until_command(run, given, history, tee)
+
+        def latest_policy() -> Mapping[str, str] | None:
+            policy = self.executor.policy
+            if policy is turns.pipeline.parts.policy:
+                return None
+            for one in (turns, *(() if until is None else (until.executor,))):
+                cast("TurnExecutor", one).pipeline.parts.policy = policy
+            return _policy_detail(policy)
 
         async def latest_tools() -> Toolkit:
             kit = await self.executor.latest_tools()
@@ -522,9 +568,14 @@ class Agent:
             answers={} if given is None else given.answers,
             unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
             charge=None if meter is None else charge,
-            policy={"mode": self.executor.policy.mode, "revision": self.executor.policy.revision},
+            policy=_policy_detail(self.executor.policy),
+            latest_policy=latest_policy,
+            shown=self._shown_tools,
+            until=until,
             code=() if session is None else own_code(self.executor.toolkit),
             tools_from=self._tools_from,
+            before_stop=None if hooks is None else hooks.before_stop,
+            before_compact=None if hooks is None else hooks.before_compact,
             receive=receive,
             **_sender(message, None if run is None or history is None else history.run),
         )
@@ -558,6 +609,37 @@ class Agent:
                 self._spent_s.pop(state.id, None)
             if session is not None:
                 self._busy.pop(session, None)
+
+    def _until_command(
+        self, run: str | None, given: _ResumeInput | None, history: History | None, tee: Tee
+    ) -> UntilCommand | None:
+        """The command that ends the run: as given, or as a run that is resumed was started with.
+
+        Raises:
+            BuildError: there is none of our tools to run it with.
+        """
+        from pegboard.runtime.until import UntilCommand
+
+        command = "" if given is None else given.until
+        if run is not None and history is not None and history.run is not None:
+            command = str(history.run.detail.get("until", ""))
+        if not command:
+            return None
+        if self.executor.toolkit.resolve("exec") is None:
+            raise BuildError("until= runs a command and needs the tool exec; add builtin('exec') to tools=…")
+        return UntilCommand(
+            command=command, executor=self.executor.with_recorder(tee, approver=NamedByPerson("until"))
+        )
+
+    def _shown_tools(self, kit: Toolkit) -> Toolkit:
+        """The tools that a model is told of: a plan is proposed in mode plan only."""
+        if PROPOSE_PLAN not in kit or self.executor.policy.mode == "plan":
+            return kit
+        return kit.without(PROPOSE_PLAN)
+
+    def window(self) -> Window:
+        """What one request to the model may take, and what instructions and tools take of it."""
+        return self._window(self.model().name, self.instructions)
 
     async def _take_messages(
         self,
@@ -608,14 +690,24 @@ class Agent:
         return on_event
 
 
+def _until(command: str) -> _ResumeInput | None:
+    return _ResumeInput(until=given_text(command, "until=…")) if command else None
+
+
+def _policy_detail(policy: Policy) -> dict[str, str]:
+    return {"mode": policy.mode, "revision": policy.revision}
+
+
 @dataclass(frozen=True, slots=True)
 class _ResumeInput:
-    """What is at hand when a run is resumed: answers, those that the store keeps, and who answers the rest."""
+    """What is at hand when a run begins or is resumed: answers, those that the store keeps, who answers the rest, and
+    the command that ends it."""
 
-    answers: dict[str, Any]
-    approver: Approver | None
+    answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    approver: Approver | None = None
     spent_s: float = 0.0
     kept: Answers | None = None
+    until: str = ""
 
 
 def _read_messages(events: Iterable[Event]) -> set[str]:
@@ -658,7 +750,9 @@ def _check_resumable(events: Sequence[Event], run: str) -> RunFinished | None:
     Raises:
         BuildError: the session has gone on without it.
     """
-    last = next((e for e in reversed(events) if isinstance(e, RunStarted)), None)
+    last = next((e for e in reversed(events) if isinstance(e, RunStarted | ConversationRewound)), None)
+    if isinstance(last, ConversationRewound):
+        raise BuildError(f"the conversation was taken back since, so {run} can no longer be resumed")
     if last is not None and last.run != run:
         raise BuildError(
             f"the session has continued with run {last.run}, so {run} can no longer be resumed; what "

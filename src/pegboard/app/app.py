@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from pegboard.services.servers import Servers
     from pegboard.services.sessions import Sessions
     from pegboard.services.settings import Settings
+    from pegboard.services.slash_commands import SlashCommands
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
     from pegboard.services.worker import Worker
@@ -330,6 +331,13 @@ class App:
         return Settings(self, self.history, named=self.named_workspace is not None)
 
     @property
+    def slash_commands(self) -> SlashCommands:
+        """Prompts that are called by name."""
+        from pegboard.services.slash_commands import SlashCommands
+
+        return SlashCommands(self.paths, self.workspace)
+
+    @property
     def undo(self) -> Undo:
         """The journal of file changes."""
         from pegboard.services.undo import Undo
@@ -424,10 +432,26 @@ class App:
         async with Executor(
             [toolkit, *sources], wiring=wiring, recorder=recorder, session=session,
             approver=None if approver is None else RedactingApprover(approver, self.redactor.redact),
-            timeout_s=max(600.0, timeout or 0.0),
+            timeout_s=max(600.0, timeout or 0.0), hooks=self._hooks(),
         ) as executor:  # fmt: skip
             executor.on_warning = interaction.notify
             yield executor
+
+    def _hooks(self) -> list[Any]:
+        """The hooks of the settings, and those of the project that the user trusts."""
+        if not self.config.hooks:
+            return []
+        from pegboard.config.hooks import refusal
+        from pegboard.config.trust import Trust
+        from pegboard.interop.hooks import Hooks
+
+        trust, folder = Trust(self.paths), self.workspace
+        return [
+            Hooks(
+                self.config.hooks, environment=this_environment(), workspace=folder,
+                refused=lambda hook: refusal(hook, trust, folder),
+            )
+        ]  # fmt: skip
 
     async def _open_store(self, recorded: bool) -> HistoryStore | None:
         """The open store. For what writes nothing None if there is none, or if it cannot be opened (a full disk)."""

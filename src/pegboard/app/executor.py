@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from pegboard.app.parts import hooks_of
 from pegboard.app.wiring import Wiring
 from pegboard.core.call.call import Middleware, Preview
 from pegboard.core.call.pipeline import Pipeline, TurnExecutor, TurnHook
@@ -16,7 +17,6 @@ from pegboard.core.errors import (
     BuildError,
     PegboardError,
     ToolExecutionDenied,
-    check_callables,
     format_value,
 )
 from pegboard.core.events import Event, MemoryRecorder, Recorder
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from pegboard.files.undo import UndoReport
     from pegboard.files.workspace import Workspace
+    from pegboard.interop.hooks import Hook, Hooks
 
 
 class Executor:
@@ -50,13 +51,14 @@ class Executor:
             are opened at the first call.
         workspace: the folder that file tools and commands work in; None = the current folder, taken
             only when a tool needs one.
-        mode: read-only, ask, workspace (default) or full; None = the policy's.
+        mode: read-only, plan, ask, workspace (default) or full; None = the policy's.
         policy: a Policy, rule lines, or the path of a file with rules; None = the shipped rules.
         approver: answers where the policy asks: an object with `decide(request)`, or a function; None =
             everything that asks is denied.
         provide: objects that fill `Inject[T]`, by their type.
         middleware: around every authorised run, outermost first.
-        hooks: see all calls of a turn before any runs.
+        hooks: functions that see all calls of a turn before any runs; a Hook, or the path of a `hooks.json`, for
+            what runs at events.
         recorder: where events go; None = the last 1,000 are kept in memory.
         threads: how many blocking functions run at once.
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
@@ -68,6 +70,7 @@ class Executor:
     Attributes:
         toolkit: the tools that are offered now.
         context: what calls here see as theirs.
+        turn_hooks, hooks: the functions among the hooks, and those of events (None = there are none).
         tell: is given a sentence where a tool source could not be opened; as it is made, a warning to `logging`.
 
     Raises:
@@ -85,7 +88,7 @@ class Executor:
         approver: Approver | Callable[[ApprovalRequest], Any] | None = None,
         provide: Iterable[Any] = (),
         middleware: Sequence[Middleware] = (),
-        hooks: Sequence[TurnHook] = (),
+        hooks: Sequence[TurnHook | Hook | Hooks | str | Path] = (),
         recorder: Recorder | None = None,
         threads: int = 64,
         timeout_s: float | None = 600.0,
@@ -108,6 +111,7 @@ class Executor:
             undo = safeguards.undo or built.undo
             self.wiring.safeguards = replace(safeguards, environment=built.environment, undo=undo)
         self.toolkit = kit
+        self.turn_hooks, self.hooks = hooks_of(hooks, self.wiring.workspace)
         self.pipeline = Pipeline(
             kit,
             policy=self.wiring.policy,
@@ -120,15 +124,18 @@ class Executor:
             threads=threads,
             timeout_s=timeout_s,
             guards=self.wiring.safeguards,
+            hooks=self.hooks,
         )
+        if self.hooks is not None:
+            self.hooks.on_warning = lambda text: self.on_warning(self.pipeline.parts.shaper.redacted(text))
+            self.hooks.mode = lambda: self.policy.mode
         self._sources: tuple[ToolSource, ...] = tuple(sources)
         self._own = own
         self._defer_beyond = defer_beyond
         self._seen: tuple[int, ...] | None = None
         self._opening: asyncio.Lock | None = None
         self.on_warning: Callable[[str], None] = _logged
-        self._hooks = check_callables(hooks, "hooks=…", "functions of a turn's calls and the context")
-        self._turns = TurnExecutor(self.pipeline, hooks=self._hooks)
+        self._turns = TurnExecutor(self.pipeline, hooks=self.turn_hooks)
         self.context = Context(session=session, agent=agent, workspace=self.wiring.workspace)
         self.wiring.executor = self
 
@@ -297,8 +304,12 @@ class Executor:
         return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
 
     def set_mode(self, mode: str) -> None:
-        """Decide by another mode from the next call on: read-only, ask, workspace or full."""
-        self.pipeline.parts.policy = replace(self.policy, mode=mode)
+        """Decide by another mode from the next call on: read-only, plan, ask, workspace or full; a plan is over."""
+        self.set_policy(replace(self.policy, mode=mode, planned=None))
+
+    def set_policy(self, policy: Policy) -> None:
+        """Decide by another policy from the next call on."""
+        self.pipeline.parts.policy = policy
 
     def with_recorder(
         self,
@@ -309,11 +320,12 @@ class Executor:
     ) -> TurnExecutor:
         """An executor of turns whose events go to `recorder`; see Pipeline.with_recorder."""
         pipeline = self.pipeline.with_recorder(recorder, approver=approver, middleware=middleware)
-        return TurnExecutor(pipeline, hooks=self._hooks)
+        return TurnExecutor(pipeline, hooks=self.turn_hooks)
 
     def narrowed(self, toolkit: Toolkit, *, wiring: Wiring, session: str, agent: str, depth: int) -> Executor:
         """An executor of fewer tools over the same workspace, policy and people, for a subagent."""
         parts = self.pipeline.parts
+        hooks = () if self.hooks is None else (self.hooks.for_subagent(agent),)
         executor = Executor(
             toolkit,
             wiring=wiring,
@@ -321,13 +333,16 @@ class Executor:
             agent=agent,
             approver=parts.approver,
             timeout_s=parts.timeout_s,
+            hooks=(*self.turn_hooks, *hooks),
         )
         executor.context = replace(executor.context, depth=depth)
         executor.on_warning = self.on_warning
         return executor
 
     async def aclose(self) -> None:
-        """End what was started: background commands, threads."""
+        """End what was started: sessions, background commands, threads."""
+        if self.hooks is not None:
+            await self.hooks.close()
         for source in self._sources:
             await source.aclose()
         for sentence in await self.wiring.aclose():

@@ -40,7 +40,9 @@ class ConfiguredTools:
             ConfigError: two of them have one name, or a file of the settings makes none.
         """
         if self._toolkit is None:
-            self._toolkit = builtin(*(self._config.tools or ()))
+            from pegboard.tools import AGENT
+
+            self._toolkit = builtin(*(self._config.tools or AGENT))
             if self._config.tool_files:
                 self._toolkit = self._with_files(self._toolkit)
         return self._toolkit
@@ -48,7 +50,8 @@ class ConfiguredTools:
     @property
     def skills(self) -> Skills | None:
         """The skills that the settings name; None without any."""
-        if self._skills is None and self._config.tool_files.skills:
+        files = self._config.tool_files
+        if self._skills is None and (files.skills or files.found):
             self._skills = skills_of(self._config, self._paths, self._on_warning)
         return self._skills
 
@@ -178,7 +181,7 @@ def skills_of(config: Config, paths: Paths, on_warning: Callable[[str], None]) -
         ConfigError: two skills have one name; the message names both.
     """
     files = config.tool_files
-    if not files.skills:
+    if not files.skills and not files.found:
         return None
     from pegboard.interop.skills import Skills
 
@@ -188,7 +191,10 @@ def skills_of(config: Config, paths: Paths, on_warning: Callable[[str], None]) -
         real = path.resolve()
         return None if real not in files.inside else trust.trusts(path)
 
-    return _made("skills.folders", lambda: Skills(files.skills, trusted=still, on_warning=on_warning))
+    return _made(
+        "skills.folders",
+        lambda: Skills(files.skills, trusted=still, found=files.found, on_warning=on_warning),
+    )
 
 
 def _python(one: PythonTools) -> Toolkit:

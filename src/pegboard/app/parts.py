@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from os import PathLike
+from typing import TYPE_CHECKING, Any, cast
 
-from pegboard.core.errors import BuildError, check_text, format_value
+from pegboard.core.call.pipeline import TurnHook
+from pegboard.core.errors import BuildError, check_sequence, check_text, format_value
 from pegboard.core.limits import Limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pegboard.interop.hooks import Hooks
 
 
 def limits_of(given: object) -> Limits:
@@ -83,3 +90,42 @@ def key_of(session: Any) -> str | None:
         BuildError: something else.
     """
     return None if session is None else check_text(session, "session=…", meant="a text as its key")
+
+
+def hooks_of(given: object, workspace: Path | None) -> tuple[tuple[TurnHook, ...], Hooks | None]:
+    """The functions of a turn's calls among some hooks, and the hooks of events; None = there are none of these.
+
+    Raises:
+        BuildError: one is neither a function, a Hook, Hooks, nor the path of a hooks.json.
+        ConfigError: a file cannot be read, or holds a hook that cannot be used.
+    """
+    what = "functions of a turn's calls and the context, Hooks and paths of hooks.json files"
+    rows = check_sequence(given, "hooks=…", what)
+    turn: tuple[Any, ...] = tuple(one for one in rows if callable(one) and not isinstance(one, type))
+    if len(turn) == len(rows):
+        return turn, None
+    from pathlib import Path
+
+    from pegboard.config.environment import environment
+    from pegboard.config.hooks import read_hooks
+    from pegboard.core.errors import ConfigError
+    from pegboard.interop.hooks import Hook, Hooks
+
+    hooks: list[Hook] = []
+    for one in rows:
+        match one:
+            case Hooks():
+                return turn, one
+            case Hook():
+                hooks.append(one)
+            case str() | PathLike():
+                read = read_hooks(Path(cast("str", one)))
+                if read.notes:
+                    # A guard that is left out unseen would be worse than none.
+                    raise ConfigError(read.notes[0])
+                hooks += read.hooks
+            case _ if one not in turn:
+                raise BuildError(f"hooks=… takes a list of {what}, and {format_value(one)} is not one")
+            case _:
+                pass
+    return turn, Hooks(hooks, environment=environment(), workspace=workspace)

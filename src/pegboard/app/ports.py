@@ -33,6 +33,7 @@ from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.media import Canvas, ImageGenerator, Speech
 from pegboard.ports.people import People, Question
+from pegboard.ports.plans import Plans
 from pegboard.ports.processes import Processes
 from pegboard.ports.schedules import Schedules
 from pegboard.ports.session_model import SessionModel
@@ -40,6 +41,7 @@ from pegboard.ports.sessions import SessionAccess
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.subagents import Subagents
+from pegboard.ports.todos import Todos
 from pegboard.ports.tool_search import ToolSearch
 from pegboard.ports.web import Web, WebSearch
 from pegboard.store.grants import StoredGrants
@@ -140,7 +142,7 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
                 _protected,
                 assembly.workspace,
                 assembly.paths.home,
-                config.tool_files.python_inside(assembly.workspace),
+                (*config.tool_files.python_inside(assembly.workspace), *_hook_scripts(assembly)),
             ),
         )
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
@@ -250,16 +252,27 @@ def _shared_repository(root: Path) -> tuple[Path, ...]:
     return () if repository is None else (repository.common,)
 
 
+def _hook_scripts(assembly: Assembly) -> tuple[str, ...]:
+    """Workspace-relative names of the files that hooks run."""
+    if not assembly.config.hooks:
+        return ()
+    from pegboard.config.hooks import script_names
+
+    return script_names(assembly.config.hooks, assembly.workspace)
+
+
 def _protected(root: Path, home: Path, own: Sequence[str], target: str) -> str | None:
-    """The entry that protects a target: of the list, a file that holds our tools, or what git's configuration
-    takes in now."""
+    """The entry that protects a target: of the list, a file that holds our tools or that hooks run, or what git's
+    configuration takes in now."""
     if (entry := protected_entry(target)) is not None:
         return entry
-    if target in own:
-        return target
     from pegboard.shell.sandbox import git
 
-    names = (*git.started_by(root), *git.inside(root, git.included_files(git.own_settings(home), home)))
+    names = (
+        *own,
+        *git.started_by(root),
+        *git.inside(root, git.included_files(git.own_settings(home), home)),
+    )
     return next((name for name in names if target == name or target.startswith(f"{name}/")), None)
 
 
@@ -390,11 +403,27 @@ def _shell(assembly: Assembly) -> Any:
     return command_shell(assembly)
 
 
+def _plans(assembly: Assembly) -> Any:
+    return ExecutorPlans(assembly.wiring)
+
+
+def _todos(assembly: Assembly) -> Any:
+    from pegboard.runtime.todos import SessionTodos
+
+    return SessionTodos()
+
+
 def _subagents(assembly: Assembly) -> Any:
     from pegboard.app.subagents import subagent_runs
 
     config = assembly.config
-    return subagent_runs(assembly.wiring, specs=config.agents, limits=config.subagents)
+    specs = config.agents
+    if config.agent_files.agents:
+        from pegboard.config.agents import agents_of
+
+        taken = {spec.name for spec in specs}
+        specs += tuple(spec for spec in agents_of(config.agent_files) if spec.name not in taken)
+    return subagent_runs(assembly.wiring, specs=specs, limits=config.subagents)
 
 
 def _tool_search(assembly: Assembly) -> Any:
@@ -414,6 +443,24 @@ class SuspendingPeople:
         )
 
 
+class ExecutorPlans:
+    """The Plans port of the executor that stands over some parts."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+
+    @property
+    def is_planning(self) -> bool:
+        """See Plans."""
+        executor = self._wiring.executor
+        return executor is not None and executor.policy.mode == "plan"
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        """See Plans."""
+        executor = self._wiring.executor
+        executor.set_policy(replace(executor.policy, mode="workspace", planned=tuple(effects)))
+
+
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
@@ -423,12 +470,14 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Files: _files,
     ImageGenerator: _image_generator,
     People: _people,
+    Plans: _plans,
     Processes: _processes,
     Schedules: _schedules,
     SessionAccess: _session_access,
     SessionModel: _session_model,
     Shell: _shell,
     Speech: _speech,
+    Todos: _todos,
     Subagents: _subagents,
     ToolSearch: _tool_search,
     Web: _web,

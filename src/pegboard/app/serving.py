@@ -17,6 +17,7 @@ from pegboard.core.context import attach, detach
 from pegboard.core.effects import Effect
 from pegboard.core.errors import ConfigError, NotFound
 from pegboard.core.events import Event, RunFinished, RunStarted
+from pegboard.core.policy.policy import PROPOSE_PLAN
 from pegboard.core.policy.rules import Situation
 from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import Tool
@@ -198,6 +199,8 @@ def _served(toolkit: Toolkit, patterns: Sequence[str]) -> list[Tool]:
     for tool in toolkit:
         kinds = set(tool.kinds())
         quiet = kinds <= READ_ONLY and (bool(kinds) or (tool.plan is None and tool.effects == ()))
+        if tool.name == PROPOSE_PLAN:
+            continue  # It changes the mode of an agent, and a client's calls have none.
         if quiet or any(fnmatchcase(tool.name, p) for p in patterns):
             out.append(tool)
     return out

@@ -8,6 +8,7 @@ import hashlib
 import subprocess
 import threading
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -79,6 +80,7 @@ def command_shell(assembly: Assembly) -> CommandShell:
         egress_cidrs=config.network.allow_cidrs,
         fallbacks=locale_charsets(environment),
         placeholders=held,
+        on_output=_tell_output,
     )
 
 
@@ -104,6 +106,12 @@ def background_commands(assembly: Assembly) -> BackgroundCommands:
 
     wiring.closers.append(close)
     return commands
+
+
+def _tell_output(text: str) -> None:
+    """To whoever watches the call whose command this is; its reader runs in that call's context."""
+    with suppress(LookupError):  # A person's own command, whose output goes to the terminal.
+        current_context().emit({"output": text})
 
 
 def locale_charsets(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -155,6 +163,10 @@ def choose_backend(
     # Of the person's own settings too: each command looks at the repository's only.
     taken = git.folder_inside(root, settled.get("core.hookspath", ""))
     own = git.inside(root, git.included_files(git.own_settings(paths.home), paths.home))
+    if config.hooks:
+        from pegboard.config.hooks import script_names
+
+        own = (*own, *script_names(config.hooks, root))
     confinement = Confinement(
         workspace=root,
         state=paths.cache / "workspaces" / workspace_id(root),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from pegboard.cli.markdown import render
 from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
@@ -20,15 +21,24 @@ from pegboard.core.policy.approval import (
     Refused,
     SuspendAll,
 )
+from pegboard.core.policy.policy import PROPOSE_PLAN
 
 HELP = (
     "[y] once  [r] this run  [s] this session  [a] 30 days (a 2h: 2 hours, a 5x: 5 uses)  [n] no (n: reason)"
 )
 EACH = "  [e] one by one"
 WHOLE = "  [w] show the whole diff"
+KEYS = "y yes · n no · t no, and why · r this run · s session · a always · ? explain"
+"""What one key answers, where a key is read and not a line."""
+PLAN_KEYS = "y yes · n no · t no, and why · ? explain"
+PLAN_HELP = "[y] yes  [n] no (n: reason)"
+KEY_EACH = " · e one by one"
+KEY_WHOLE = " · w whole diff"
 
 Read: TypeAlias = Callable[[str], Awaitable[str | None]]
 """Reads one line after a prompt, None where the input has ended."""
+Explain: TypeAlias = Callable[[ApprovalRequest], Awaitable[None]]
+"""Prints which rules decided about a call, and why."""
 
 
 class TerminalApprover:
@@ -52,37 +62,70 @@ class TerminalApprover:
             return await read_answers(requests, self._read)
 
 
-async def read_answers(requests: Sequence[ApprovalRequest], read: Read) -> list[Approved | Refused]:
-    """Show what calls want to do: exact effects, diffs, why they ask; then read one answer to all, or to each."""
+async def read_answers(
+    requests: Sequence[ApprovalRequest], read: Read, *, keys: bool = False, explain: Explain | None = None
+) -> list[Approved | Refused]:
+    """Show what calls want to do: exact effects, diffs, why they ask; then read one answer to all, or to each.
+
+    Args:
+        requests: the calls.
+        read: reads a line, or one key.
+        keys: it reads keys.
+        explain: answers a `?`.
+    """
     several = len(requests) > 1
     if several:
         print_line(paint(f"\n{len(requests)} calls need your approval", "bold"))
     cut = [_show(r, f"{n}. {r.tool}" if several else r.tool) for n, r in enumerate(requests, 1)]
-    keys = (f"for all {len(requests)}: {HELP}{EACH}" if several else HELP) + (WHOLE if any(cut) else "")
-    print_line(keys)
+    one, each, whole = (KEYS, KEY_EACH, KEY_WHOLE) if keys else (HELP, EACH, WHOLE)
+    if all(r.tool == PROPOSE_PLAN for r in requests):
+        one = PLAN_KEYS if keys else PLAN_HELP
+    ways = (f"for all {len(requests)}: {one}{each}" if several else one) + (whole if any(cut) else "")
+    print_line(ways)
     while True:
         line = await read("allow? ")
         if line is None:
             return [Refused("no one answered")] * len(requests)
-        if several and line.strip().lower() in ("e", "each"):
-            return [(await read_answers([request], read))[0] for request in requests]
+        word = line.strip().lower()
+        if several and word in ("e", "each"):
+            return [
+                (await read_answers([request], read, keys=keys, explain=explain))[0] for request in requests
+            ]
         answer = parse_answer(line)
         if answer is not None:
             return [answer] * len(requests)
-        if line.strip().lower() in ("w", "whole"):
+        if word in ("w", "whole"):
             for request in requests:
                 print_changes(request.changes, most_lines=None)
-        print_line(keys)
+        if word in ("?", "explain") and explain is not None:
+            for request in requests:
+                await explain(request)
+        print_line(ways)
 
 
 def _show(request: ApprovalRequest, tool: str) -> bool:
     """Print a request; whether lines of its diff were left out."""
-    print_line(paint(f"\n{tool} wants to:", "bold"))
+    if request.tool == PROPOSE_PLAN:
+        _show_plan(request)
+    else:
+        print_line(paint(f"\n{tool} wants to:", "bold"))
     cut = _show_effects(request)
     if request.novel:
         print_line(paint(f"first use in this workspace: {_lines(', '.join(request.novel))}", "yellow"))
     print_line(f"reason: {_lines(request.reason)}")
     return cut
+
+
+def _show_plan(request: ApprovalRequest) -> None:
+    """The plan itself, above what it would allow."""
+    arguments = request.call.arguments
+    text = arguments.get("plan") if isinstance(arguments, Mapping) else None
+    print_line(paint("\nThe plan:", "bold"))
+    print_line(render(escape_controls(str(text or ""))))
+    what = (
+        "A yes allows exactly this; what goes beyond it asks:" if request.effects else "It changes nothing."
+    )
+    print_line(paint(f"\n{what}", "bold"))
 
 
 def _show_effects(request: ApprovalRequest) -> bool:

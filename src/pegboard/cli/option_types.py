@@ -13,7 +13,7 @@ Workspace = Annotated[
     typer.Option("--workspace", metavar="DIR", help="Folder to work in (default: current folder)."),
 ]
 ModeOption = Annotated[
-    str | None, typer.Option("--mode", metavar="MODE", help="read-only, ask, workspace or full.")
+    str | None, typer.Option("--mode", metavar="MODE", help="read-only, plan, ask, workspace or full.")
 ]
 PolicyFile = Annotated[
     Path | None,

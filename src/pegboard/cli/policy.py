@@ -104,14 +104,14 @@ async def _explain(
     if "error" in shown:
         print_error(shown["error"]["message"], shown["error"]["hint"])
         return 2
-    _show(shown, verbose=verbose)
+    print_decision(shown, verbose=verbose)
     return 0
 
 
 _MOST_EFFECTS: Final = 8
 
 
-def _show(shown: dict[str, Any], *, verbose: bool) -> None:
+def print_decision(shown: dict[str, Any], *, verbose: bool) -> None:
     """What decided, then each effect and its verdict; `verbose` adds every reason and the rules that were tried."""
     print_line(paint(shown["decision"], "bold") + f"  ({escape_controls(shown['rule'])})")
     if shown["reason"]:

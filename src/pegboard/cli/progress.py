@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TextIO
 
+from pegboard.cli.markdown import MarkdownStream
 from pegboard.cli.show import (
     decision_text,
     effects_line,
@@ -35,25 +36,28 @@ from pegboard.services.calls import REFUSALS
 from pegboard.services.redaction import Redact, shown_event
 
 _MOST_LINES = 12
+_MOST_KEPT = 60
 
 
 class EventPrinter:
     """Prints events; remembers whether the model's text is on an unfinished line.
 
     Args:
-        partial: shows the unfinished line where a prompt stands below the output; None = it is printed as it comes.
+        live: shows the model's text as Markdown where a prompt stands below the output; None = it is printed as it comes.
         redact: takes secrets out of what calls do; None = there are none to take out.
         stream: where all but the answer goes; None = standard output.
         quiet: print nothing but the answer.
+        most_lines: of a result; None = all.
     """
 
     def __init__(
         self,
-        partial: Callable[[str], None] | None = None,
+        live: MarkdownStream | None = None,
         *,
         redact: Redact | None = None,
         stream: TextIO | None = None,
         quiet: bool = False,
+        most_lines: int | None = _MOST_LINES,
     ) -> None:
         self._redact = redact
         self._stream = stream
@@ -61,8 +65,10 @@ class EventPrinter:
         self._watched = not quiet and (stream is None or is_terminal())
         self._last = ""
         self._streaming = False
-        self._partial = partial
+        self._live = live
         self._line = ""
+        self._most_lines = most_lines
+        self._output: dict[str, list[str]] = {}
         self._asked: dict[str, PermissionRequested] = {}
         self._shown: dict[str, list[str]] = {}
 
@@ -71,11 +77,8 @@ class EventPrinter:
         if self._redact is not None:
             event = shown_event(event, self._redact)
         match event:
-            case TextPiece(text) if self._partial is not None:
-                *whole, self._line = (self._line + escape_controls(text)).split("\n")
-                for line in whole:
-                    print_line(line)
-                self._partial(self._line)
+            case TextPiece(text) if self._live is not None:
+                self._live.feed(text)
             case TextPiece(text) if not self._watched or (self._redact is not None and not is_terminal()):
                 # Into a file or pipe: what looks like a key comes in pieces, and nobody watches it come.
                 self._line += text
@@ -106,6 +109,12 @@ class EventPrinter:
                 self._end_line()
                 LINE.set("waiting for the model")
                 self._finished(result)
+            case CallUpdate(update={"output": str(text)}):
+                # What a command has written so far; its result says it again, whole.
+                lines = escape_controls(text.rstrip("\n")).split("\n")
+                self._output[event.call_id] = [*self._output.get(event.call_id, ()), *lines][-_MOST_KEPT:]
+                if self._live is not None:
+                    self._live.changed()
             case CallUpdate():
                 self._print(self._paint(f"  {escape_controls(str(event.update))}", "dim"))
             case DestinationTried():
@@ -125,6 +134,12 @@ class EventPrinter:
             case _:
                 pass
 
+    def tail(self, rows: int) -> str:
+        """The last lines of what is still being written, for the place above a prompt; empty if there is nothing."""
+        written = self._live.tail(rows) if self._live is not None else ""
+        lines = [self._paint(f"  {line}", "dim") for output in self._output.values() for line in output]
+        return written or "\n".join(lines[-rows:])
+
     def _head(self, tool: str, effects: tuple[Effect, ...], decided: str) -> None:
         self._print(
             f"{self._paint('▸ ' + escape_controls(tool), 'bold')}  {effects_line(effects)}  [{decided}]"
@@ -132,6 +147,7 @@ class EventPrinter:
 
     def _finished(self, result: ToolResult) -> None:
         asked = self._asked.pop(result.call_id, None)
+        self._output.pop(result.call_id, None)
         if result.error is not None and result.error.code == SuspendedCall.default_code:
             if asked is not None:  # Only what was decided has had its line yet.
                 self._head(asked.tool, asked.effects, self._paint("ask", "yellow"))
@@ -144,10 +160,11 @@ class EventPrinter:
                 diff.strip("\n"), ""
             )  # A person has just seen it; the result is for the model.
         lines = escape_controls(text.strip("\n")).splitlines()
-        for line in lines[:_MOST_LINES]:
+        most = len(lines) if self._most_lines is None else self._most_lines
+        for line in lines[:most]:
             self._print(self._paint(f"  {line}", "dim" if result.ok else "red"))
-        if len(lines) > _MOST_LINES:
-            self._print(self._paint(f"  … {len(lines) - _MOST_LINES} more lines", "dim"))
+        if len(lines) > most:
+            self._print(self._paint(f"  … {len(lines) - most} more lines", "dim"))
         if not result.ok:
             refused = result.error is not None and result.error.code in REFUSALS
             self._print(self._paint("  denied" if refused else "  failed", "red"))
@@ -158,8 +175,8 @@ class EventPrinter:
             self._streaming = False
         if self._line:
             print_line(escape_controls(self._taken().removesuffix("\n")))
-            if self._partial is not None:
-                self._partial("")
+        if self._live is not None:
+            self._live.end()
 
     def _taken(self) -> str:
         text, self._line = self._masked(self._line), ""

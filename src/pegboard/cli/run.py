@@ -36,10 +36,13 @@ from pegboard.core.call.call import new_id
 from pegboard.core.errors import BuildError
 from pegboard.core.events import CallFinished, Event, RunFinished
 from pegboard.core.policy.taint import PIPED
+from pegboard.runtime.until import UNTIL_FAILED
 from pegboard.services.calls import REFUSALS
 from pegboard.services.sessions import Conversation, model_line
 
 DENIED = 3
+NEVER_PASSED = 5
+"""The command of `--until` did not pass."""
 EXIT = {"done": 0, "suspended": 4, "limit": 1, "failed": 1}
 
 
@@ -55,6 +58,10 @@ def run_command(
     turns: Annotated[
         int | None, typer.Option("--turns", metavar="N", min=1, help="Maximum number of model turns.")
     ] = None,
+    until: Annotated[
+        str,
+        typer.Option("--until", metavar="COMMAND", help="Done only when this command passes: 'pytest -q'."),
+    ] = "",
     output_schema: Annotated[
         Path | None,
         typer.Option("--output-schema", metavar="FILE", help="JSON Schema that the answer must fit."),
@@ -82,8 +89,8 @@ def run_command(
     output = None if output_schema is None else read_schema(output_schema)
     exit_with(
         run(
-            task_of(task), model=model, on_ask=on_ask, session=session, turns=turns, output=output, quiet=quiet,
-            options=options,
+            task_of(task), model=model, on_ask=on_ask, session=session, turns=turns, until=until, output=output,
+            quiet=quiet, options=options,
         )
     )  # fmt: skip
 
@@ -95,14 +102,15 @@ def run(
     on_ask: str,
     session: str | None,
     turns: int | None,
+    until: str = "",
     output: dict[str, Any] | None = None,
     quiet: bool = False,
     options: Options,
 ) -> int:
     """Carry out the command; the exit status."""
     act = partial(
-        _run, task=task, model=model, on_ask=on_ask, session=session, turns=turns, output=output, quiet=quiet,
-        options=options,
+        _run, task=task, model=model, on_ask=on_ask, session=session, turns=turns, until=until, output=output,
+        quiet=quiet, options=options,
     )  # fmt: skip
     return options.run(act)
 
@@ -147,6 +155,7 @@ async def _run(
     on_ask: str,
     session: str | None,
     turns: int | None,
+    until: str,
     output: dict[str, Any] | None,
     quiet: bool,
     options: Options,
@@ -159,7 +168,7 @@ async def _run(
             print_warnings(app, talk)
             print_note(model_line(talk.model))
         with nullcontext() if quiet else LINE.showing("waiting for the model"):
-            ended = await watch(talk.send(task), run_printer(app, options, quiet=quiet))
+            ended = await watch(talk.send(task, until=until), run_printer(app, options, quiet=quiet))
     if not options.json:
         _print_end(ended.finished, quiet=quiet)
     return ended.status
@@ -175,23 +184,12 @@ def print_warnings(app: App, talk: Conversation) -> None:
         print_note(f"note: {talk.executor.wiring.banner}")
 
 
-def event_printer(
-    app: App, options: Options, partial_line: Callable[[str], None] | None = None
-) -> Callable[[Event], None]:
-    """Prints a run's events, as JSON or for a person; nothing that it prints holds a secret."""
-    redact = app.redactor.redact
-    return (
-        partial(print_event, redact=redact)
-        if options.json
-        else EventPrinter(partial_line, redact=redact).show
-    )
-
-
 def run_printer(app: App, options: Options, *, quiet: bool = False) -> Callable[[Event], None]:
-    """As `event_printer`, but for scripts: standard output gets the answer alone."""
+    """Prints a run's events, as JSON, or for a person with the answer alone on standard output; none holds a secret."""
+    redact = app.redactor.redact
     if options.json:
-        return event_printer(app, options)
-    return EventPrinter(redact=app.redactor.redact, stream=sys.stderr, quiet=quiet).show
+        return partial(print_event, redact=redact)
+    return EventPrinter(redact=redact, stream=sys.stderr, quiet=quiet).show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +214,8 @@ async def watch(events: AsyncGenerator[Event], show: Callable[[Event], None]) ->
                 finished = event
     assert finished is not None
     denied = finished.status == "done" and bool(refused) and all(refused)
+    if finished.error.startswith(UNTIL_FAILED):
+        return Ended(finished=finished, status=NEVER_PASSED)
     return Ended(finished=finished, status=DENIED if denied else EXIT[finished.status])
 
 

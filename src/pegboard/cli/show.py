@@ -114,13 +114,21 @@ def print_error(message: str, hint: str = "") -> None:
 
 def effects_line(effects: Iterable[Effect]) -> str:
     """`read a.txt, write b.txt`, or `no effects`."""
-    return ", ".join(f"{e.kind} {shown_target(e.target)}" for e in effects) or "no effects"
+    return ", ".join(_visible(str(e)) + _host_note(e.target) for e in effects) or "no effects"
 
 
 def shown_target(target: str) -> str:
     """The target of an effect, with what acts on a terminal or cannot be seen made visible."""
+    return _visible(target) + _host_note(target)
+
+
+def _visible(text: str) -> str:
+    return escape_controls(escape_invisible(text))
+
+
+def _host_note(target: str) -> str:
     note = host_note(target)
-    return escape_controls(escape_invisible(target)) + (f" ({escape_controls(note)})" if note else "")
+    return f" ({escape_controls(note)})" if note else ""
 
 
 def decision_text(decision: str, approver: str) -> str:

@@ -79,7 +79,7 @@ class LazyExecutor:
         `exclusive`; calls with effects that are known and conflict still keep their order.
         """
         executor = self.executor
-        turns = TurnExecutor(executor.pipeline, hooks=self._options["hooks"], exclusive=exclusive)
+        turns = TurnExecutor(executor.pipeline, hooks=executor.turn_hooks, exclusive=exclusive)
         return list(await turns.turn(calls, executor.context))
 
     async def aclose(self) -> None:

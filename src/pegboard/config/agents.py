@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.config.agent_files import AgentFiles
+from pegboard.config.agent_files import read_agents as read_agent_files
 from pegboard.config.reading import table_of, texts, typed
 from pegboard.core.errors import ConfigError
 from pegboard.ports.subagents import AgentSpec, SubagentLimits
@@ -35,6 +37,20 @@ def read_agents(value: Any, path: Path) -> tuple[AgentSpec, ...]:
         turns = _number(table.get("turns", 15), path, f"{where}.turns", 1, 1000)
         agents.append(AgentSpec(name=name, tools=tools, turns=turns, **words))
     return tuple(agents)
+
+
+def agents_of(files: AgentFiles) -> tuple[AgentSpec, ...]:
+    """The agents that Markdown files describe. A model counts only as `--model` takes it; other names are their program's."""
+    return tuple(
+        AgentSpec(
+            name=one.name,
+            description=one.description,
+            instructions=one.instructions,
+            tools=one.tools,
+            model=one.model if ":" in one.model else "",
+        )
+        for one in read_agent_files(files)[0]
+    )
 
 
 def read_subagents(value: Any, path: Path, *, before: SubagentLimits) -> SubagentLimits:

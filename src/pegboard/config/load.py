@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from pegboard.config.agent_files import AgentFiles, find_agent_files
 from pegboard.config.agents import read_agents, read_subagents
 from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.compat import read_documents, without_servers
@@ -51,6 +52,9 @@ from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
 from pegboard.ports.subagents import AgentSpec, SubagentLimits
 
+if TYPE_CHECKING:
+    from pegboard.interop.hooks import Hook
+
 NAMES: Final = tuple(f"pegboard.{ext}" for ext in ("toml", "yaml", "yml", "json", "json5"))
 """Names of settings files, in the order in which they are looked for."""
 
@@ -87,6 +91,8 @@ class Config:
         secrets: what `secret://NAME` stands for and where it may go (`[secrets.NAME]`).
         taint: what is private or trusted (`[taint]`).
         tool_files: further tools: Python files, HTTP definitions, OpenAPI documents, skills, plug-ins.
+        agent_files: agents and slash commands that lie in the folders which agents share.
+        hooks: the user's own programs at events, those of trusted project files behind the user's.
         model_servers: ports where local model servers are looked for; None = the usual ones.
         store: where history, grants and sessions are kept.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
@@ -122,6 +128,8 @@ class Config:
     secrets: Mapping[str, SecretSpec] = field(default_factory=dict[str, SecretSpec])
     taint: TaintRules = field(default_factory=TaintRules)
     tool_files: ToolSettings = field(default_factory=ToolSettings)
+    agent_files: AgentFiles = field(default_factory=AgentFiles)
+    hooks: tuple[Hook, ...] = ()
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     store: StoreSettings = field(default_factory=StoreSettings)
@@ -132,7 +140,7 @@ class Config:
 _LIMITS: Final = (
     "calls", "calls_per_turn", "context_tokens", "money", "soft", "tokens", "tool_calls", "turns", "wall_s",
 )  # fmt: skip
-_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "read-only": 3}
+_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "plan": 3, "read-only": 4}
 
 
 def load_config(
@@ -167,7 +175,31 @@ def load_config(
     if config.tool_files:
         kept, ignored = trusted_only(config.tool_files, trust, workspace)
         config = replace(config, tool_files=kept, ignored=config.ignored + ignored)
+    config = _with_agent_files(config, paths, workspace, trust)
     return replace(config, ignored=(trust.fault, *config.ignored)) if trust.fault else config
+
+
+def _with_agent_files(config: Config, paths: Paths, workspace: Path | None, trust: Trust) -> Config:
+    """The config with the hooks and skills that lie in the folders which agents share."""
+    found = find_agent_files(paths, workspace, trust=trust)
+    hooks, notes = config.hooks, list(config.ignored)
+    if config.hooks or found.hooks:
+        from pegboard.config.hooks import trusted_hooks
+
+        hooks, more = trusted_hooks(config.hooks, found.hooks, trust, workspace)
+        notes += more
+    if workspace is not None and (ignored := found.ignored(workspace)):
+        notes.append(ignored)
+    files = config.tool_files
+    skills = ToolSettings(found=tuple(s for s in found.skills if s not in files.skills))
+    inside = files.inside | found.inside
+    return replace(
+        config,
+        hooks=hooks,
+        agent_files=found,
+        ignored=tuple(notes),
+        tool_files=replace(files + skills, inside=inside),
+    )
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
@@ -296,6 +328,12 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 more = read_tool_files(key, typed(dict, value, path, key), path)
                 changes["tool_files"] = changes.get("tool_files", config.tool_files) + more
                 unusable += more.missing
+            case "hooks":
+                from pegboard.config.hooks import read_hook_settings
+
+                read = read_hook_settings(typed(dict, value, path, key), path, own=source == "user")
+                changes[key] = config.hooks + read.hooks
+                unusable += read.notes
             case "store" if source != "user":
                 # Before a call is made, grants and history of this machine would lie in a project's hands.
                 unusable.append(

@@ -16,7 +16,7 @@ KEYS: Final = (
     "mode", "model", "rules", "instructions", "instructions_files", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "network", "web", "media", "limits", "agents", "subagents", "path_prepend",
     "exec_timeout_s", "mcpservers", "schedules", "sessions", "budgets", "secrets", "taint", "compat", "http_tools", "openapi",
-    "skills", "plugins", "browser", "fallback_models", "allow_models", "model_servers", "model_keys",
+    "skills", "plugins", "hooks", "browser", "fallback_models", "allow_models", "model_servers", "model_keys", "store",
 )  # fmt: skip
 """The keys of the first level."""
 

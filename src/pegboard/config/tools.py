@@ -76,6 +76,7 @@ class ToolSettings:
         openapi: documents.
         skills: folders that each hold one SKILL.md.
         plugins: entry points that may be loaded.
+        found: folders of skills that no settings name; the first of a name counts, a wrong one is left out.
         inside: those of the above files that lie in the workspace and were trusted; they are looked at
             again when they are read later.
         missing: what is named and not there, a sentence each.
@@ -86,6 +87,7 @@ class ToolSettings:
     openapi: tuple[OpenAPIFile, ...] = ()
     skills: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
+    found: tuple[Path, ...] = ()
     inside: frozenset[Path] = frozenset()
     missing: tuple[str, ...] = ()
 
@@ -96,11 +98,12 @@ class ToolSettings:
             openapi=self.openapi + other.openapi,
             skills=self.skills + other.skills,
             plugins=self.plugins + other.plugins,
+            found=self.found + other.found,
             missing=self.missing + other.missing,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.python or self.http or self.openapi or self.skills or self.plugins)
+        return bool(self.python or self.http or self.openapi or self.skills or self.plugins or self.found)
 
     def python_inside(self, workspace: Path) -> list[str]:
         """The Python files among them that lie in a workspace, relative to it: they run as the person, so no tool

@@ -59,5 +59,12 @@ class Trust:
         return self.table.read()
 
 
+def within(file: Path, workspace: Path) -> bool:
+    """Whether a file lies in a workspace, by its name or where its links lead."""
+    root = workspace.resolve()
+    places = (file.absolute(), file.resolve())
+    return any(p.is_relative_to(root) or p.is_relative_to(workspace.absolute()) for p in places)
+
+
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -13,6 +13,7 @@ from pegboard.core.events import (
     CallStarted,
     CallUpdate,
     ContextCompacted,
+    ConversationRewound,
     DestinationTried,
     Event,
     HistoryFolded,
@@ -244,6 +245,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "after_tokens": event.after_tokens,
                 "dropped": list(event.dropped),
             }
+        case ConversationRewound(run):
+            out["run"] = run
         case HistoryFolded():
             out |= {
                 "through": event.through,
@@ -408,6 +411,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "notice": lambda v: Notice(text=v["text"], detail=v["detail"]),
     "history.purged": lambda v: PayloadsPurged(int(v["through"])),
     "context.compacted": _context_compacted,
+    "conversation.rewound": lambda v: ConversationRewound(v["run"]),
     "history.folded": _history_folded,
     "run.finished": _run_finished,
 }

@@ -221,6 +221,20 @@ class ContextCompacted:
     dropped: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationRewound:
+    """A person took the conversation back to before a run: the model is not sent that run and what followed it.
+
+    The stream still holds everything.
+
+    Attributes:
+        run: the first run that is left out.
+    """
+
+    type: ClassVar[str] = "conversation.rewound"
+    run: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFolded:
     """What the events of a session before the start of one of its runs came to.
@@ -276,6 +290,7 @@ Event: TypeAlias = (
     | Notice
     | PayloadsPurged
     | ContextCompacted
+    | ConversationRewound
     | HistoryFolded
     | RunFinished
 )

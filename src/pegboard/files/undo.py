@@ -57,7 +57,20 @@ class ById:
     id: str
 
 
-UndoTarget: TypeAlias = ByCall | ByRun | Last | ById
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByOrigin:
+    """Undo all that a session did, or all that some runs and calls did, the newest change first.
+
+    Attributes:
+        session: its key; empty = any.
+        ids: of runs and calls; empty = all of the session's.
+    """
+
+    session: str = ""
+    ids: frozenset[str] = frozenset()
+
+
+UndoTarget: TypeAlias = ByCall | ByRun | Last | ById | ByOrigin
 
 
 def select(journal: Journal, workspace: str, what: UndoTarget, *, redo: bool = False) -> list[JournalEntry]:
@@ -84,6 +97,8 @@ def select(journal: Journal, workspace: str, what: UndoTarget, *, redo: bool = F
         case ById(id=id):
             found = [e for e in mine if _is_call(e, id)] or [e for e in mine if _is_run(e, id)]
             found = found or [e for e in mine if _starts(e, id)]
+        case ByOrigin():
+            return [e for e in reversed(mine) if holds[e.id] and _is_of(e, what)]
     if not found:
         raise NotFound(
             f"No recorded changes for call or run {shown(id)}.",
@@ -99,7 +114,10 @@ def _select_redo(
     mine: Sequence[JournalEntry], holds: dict[str, bool], what: UndoTarget
 ) -> list[JournalEntry]:
     undone = [e for e in reversed(mine) if e.type == "undo" and holds[e.id]]
-    if not isinstance(what, Last):
+    if isinstance(what, ByOrigin):
+        wanted = {e.id for e in mine if _is_of(e, what)}
+        undone = [e for e in undone if wanted.intersection(e.undoes)]
+    elif not isinstance(what, Last):
         wanted = {e.id for e in mine if _is_call(e, what.id) or _is_run(e, what.id) or _starts(e, what.id)}
         undone = [e for e in undone if e.id in wanted or wanted.intersection(e.undoes)]
     if not undone:
@@ -118,6 +136,15 @@ def _is_call(entry: JournalEntry, id: str) -> bool:
 def _is_run(entry: JournalEntry, id: str) -> bool:
     # The undo of a run is no part of it, though it may be made within one.
     return entry.origin.run == id and bool(id) and entry.type in ("commit", "exec")
+
+
+def _is_of(entry: JournalEntry, what: ByOrigin) -> bool:
+    origin = entry.origin
+    return (
+        entry.type in ("commit", "exec")
+        and what.session in ("", origin.session)
+        and (not what.ids or not what.ids.isdisjoint((origin.run, origin.call_id)))
+    )
 
 
 def _starts(entry: JournalEntry, id: str) -> bool:

@@ -35,6 +35,7 @@ MAX_FILES: Final = 200
 
 _SKILL: Final = "SKILL.md"
 _NAME: Final = re.compile(r"\w[\w .-]{0,63}")
+_LINE: Final = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*)$", re.MULTILINE)
 
 StillTrusted = Callable[[Path], "bool | None"]
 """Whether a file is still the one that the user trusted; None = it needs no trust."""
@@ -57,7 +58,7 @@ class Skill:
 
     def body(self) -> str:
         """SKILL.md without its front matter."""
-        return _split(_text(_inside(self.folder, _SKILL, self.name)))[1]
+        return front_matter(_text(_inside(self.folder, _SKILL, self.name)))[1]
 
     def stamp(self) -> tuple[int, int]:
         """Time and size of its SKILL.md, other ones once that is another file."""
@@ -98,6 +99,7 @@ class Skills:
         folders: each is a skill, or holds skills. A folder of the project counts only when it is trusted:
             whoever calls this decides.
         trusted: asked each time that a SKILL.md is read, since a trusted one may be another by then.
+        found: further folders that nobody named: of these the first of a name counts, and a wrong one is left out.
         on_warning: is told of a skill that cannot be read, which is then left out; None = it is an error.
 
     Raises:
@@ -109,6 +111,7 @@ class Skills:
         folders: Iterable[str | Path],
         *,
         trusted: StillTrusted | None = None,
+        found: Iterable[Path] = (),
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
         self._trusted: StillTrusted = trusted or (lambda _: None)
@@ -127,6 +130,8 @@ class Skills:
                         f"two skills are called {skill.name!r}: {self.skills[skill.name].folder} and {path}"
                     )
                 self.skills[skill.name] = skill
+        for skill in there_now(found):
+            self.skills.setdefault(skill.name, skill)
 
     def __len__(self) -> int:
         return len(self.skills)
@@ -197,7 +202,7 @@ def read_skill(folder: Path) -> Skill:
     if not path.is_file():
         raise BuildError(f"{folder} has no {_SKILL}")
     try:
-        front, _ = _split(_text(_inside(folder, _SKILL, folder.name)))
+        front, _ = front_matter(_text(_inside(folder, _SKILL, folder.name)))
     except ToolError as error:
         raise BuildError(f"{path}: {error.message}") from error
     name, description = front.get("name") or folder.name, front.get("description")
@@ -256,19 +261,21 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _split(text: str) -> tuple[Mapping[str, Any], str]:
-    """Front matter and body; front matter that cannot be read counts as none."""
+def front_matter(text: str) -> tuple[Mapping[str, Any], str]:
+    """The YAML front matter of a Markdown text, and its body.
+
+    Front matter that is no YAML is read line by line as `key: text`: in many files a description holds a colon.
+    """
     import yaml
 
     if not text.startswith("---"):
         return {}, text
-    head, mark, body = text[3:].partition("\n---")
+    head, mark, rest = text[3:].partition("\n---")
     if not mark:
         return {}, text
+    body = rest.partition("\n")[2].lstrip()
     try:
         front: Any = yaml.safe_load(head)
     except yaml.YAMLError:
-        return {}, text
-    return (cast("Mapping[str, Any]", front) if isinstance(front, Mapping) else {}), body.partition("\n")[
-        2
-    ].lstrip()
+        front = {m[1]: m[2].strip() for m in _LINE.finditer(head)}
+    return (cast("Mapping[str, Any]", front) if isinstance(front, Mapping) else {}), body

@@ -100,6 +100,34 @@ class HeadTailBuffer:
         self._spill.write(chunk)
 
 
+class LineReader:
+    """Reads whole lines of a stream as they come, without what may be the first part of a secret.
+
+    Args:
+        ring: keeps the stream.
+        fallbacks: charsets to try for output that is not UTF-8.
+    """
+
+    def __init__(self, ring: HeadTailBuffer, *, fallbacks: Sequence[str] = ()) -> None:
+        self._ring = ring
+        self._fallbacks = fallbacks
+        self._read = 0
+
+    def take(self, most_bytes: int) -> str:
+        """The lines that came since the last time, the last `most_bytes` of them where there are more."""
+        data, lost = self._ring.since(self._read)
+        before = self._ring.before(self._read)
+        whole = data[: data.rfind(b"\n") + 1]
+        whole = whole[: max(0, len(whole) - open_bytes((before + whole)[-BEFORE:]))]
+        whole = whole[: whole.rfind(b"\n") + 1]
+        self._read += lost + len(whole)
+        if len(whole) > most_bytes or lost:
+            cut = whole.find(b"\n", max(0, len(whole) - most_bytes)) + 1
+            shown = plain_text(decode_output(whole[cut:], fallbacks=self._fallbacks))
+            return f"[… {lost + cut:,} bytes of output not shown …]\n{shown}"
+        return plain_text(decode_output(whole, fallbacks=self._fallbacks))
+
+
 # ECMA-48: CSI sequences, OSC/DCS/APC/PM/SOS strings, two-byte escapes, and the C1 forms of them.
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"

@@ -13,6 +13,7 @@ from pegboard.core.events import (
     CallFinished,
     CallStarted,
     ContextCompacted,
+    ConversationRewound,
     Event,
     HistoryFolded,
     ModelReplied,
@@ -32,6 +33,7 @@ from pegboard.runtime.answers import answered_result, lost_secret
 from pegboard.runtime.budget import BEYOND, USED_UP
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.refusals import failed_call, over_limit_error
+from pegboard.runtime.until import UNTIL_NOTE
 from pegboard.store.log import DAMAGED
 
 
@@ -55,6 +57,7 @@ class History:
         over: the limit that the last run has used up, as told; empty where none is.
         told: what people said to the last run that it has not read; the next run begins with it.
         said: whether the last run's task stands in the messages.
+        checks: how often the command that ends the last run has failed.
         mark: what the ids around untrusted text of the last run come from.
         run: the last run's start, None where there was none.
         finished: the last run's end, None while it goes on.
@@ -76,6 +79,7 @@ class History:
     over: str = ""
     told: list[UserTold] = field(default_factory=list[UserTold])
     said: bool = False
+    checks: int = 0
     mark: str = ""
     run: RunStarted | None = None
     finished: RunFinished | None = None
@@ -85,12 +89,17 @@ class History:
 
 def fold(events: Iterable[Event]) -> History:
     """Fold events, oldest first. A user message or a new run closes open calls as interrupted."""
+    events = list(events)
+    # An id that a call has used stays used, also where the model is not sent that call any more.
+    ids: set[str | None] = set()
+    if any(isinstance(e, ConversationRewound) for e in events):
+        ids.update(c.id for e in events if isinstance(e, ModelReplied) for c in e.message.calls)
+        events = without_rewound(events)
     history = History()
     calls: tuple[ToolCall, ...] = ()
     spent: list[Usage] = []
     waits: set[str | None] = set()
     """Calls of the last turn without a result so far."""
-    ids: set[str | None] = set()
     asked: dict[str, PermissionRequested] = {}
     for event in events:
         # What is in every turn stands first: a long history is folded at each start.
@@ -132,6 +141,7 @@ def fold(events: Iterable[Event]) -> History:
                 calls = ()
                 history.messages.append(message)
                 history.said = True
+                history.checks += event.by == "runtime" and message.text.startswith(UNTIL_NOTE)
                 history.labels.update(event.labels)
                 _drop_told(history.told, event)
             case UserTold():
@@ -148,7 +158,7 @@ def fold(events: Iterable[Event]) -> History:
                 if IMPORTED in event.detail:
                     history.labels.update((PRIVATE, UNTRUSTED))
                 history.run, history.finished = event, None
-                history.turns, history.said, history.over = 0, False, ""
+                history.turns, history.said, history.over, history.checks = 0, False, "", 0
                 history.made, history.noticed = {}, set()
                 spent.clear()
             case PermissionRequested():
@@ -185,6 +195,20 @@ def fold(events: Iterable[Event]) -> History:
     return history
 
 
+def without_rewound(events: Iterable[Event]) -> list[Event]:
+    """The events without those that a person has taken back."""
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, ConversationRewound):
+            start = next(
+                (n for n, e in enumerate(out) if isinstance(e, RunStarted) and e.run == event.run), len(out)
+            )
+            del out[start:]
+        else:
+            out.append(event)
+    return out
+
+
 def folded(events: Sequence[Event], through: int) -> HistoryFolded:
     """What stands for a session's events before the start of a run.
 
@@ -202,6 +226,17 @@ def folded(events: Sequence[Event], through: int) -> HistoryFolded:
         sizes=history.sizes,
         settled=history.settled,
     )
+
+
+def goes_before(events: Sequence[Event]) -> bool:
+    """Whether a person has taken the conversation back to before the first of these events."""
+    begun: set[str] = set()
+    for event in events:
+        if isinstance(event, RunStarted):
+            begun.add(event.run)
+        elif isinstance(event, ConversationRewound) and event.run not in begun:
+            return True
+    return False
 
 
 def user_messages(events: Iterable[Event]) -> Iterator[UserSaid]:

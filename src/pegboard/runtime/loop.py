@@ -22,6 +22,7 @@ from pegboard.core.events import (
     RunResumed,
     RunStarted,
     UserSaid,
+    UserTold,
 )
 from pegboard.core.limits import Clock, Limits, SystemClock
 from pegboard.core.result import ToolResult, for_model
@@ -37,6 +38,7 @@ from pegboard.runtime.refusals import failed_call, over_limit_error, refused_cal
 from pegboard.runtime.repeats import RepeatGuard
 from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.turns import ModelTurns, RunState, WindowedConversation
+from pegboard.runtime.until import MOST_ROUNDS, UNTIL_FAILED, UntilCommand
 
 Status: TypeAlias = Literal["done", "suspended", "limit", "failed"]
 
@@ -55,6 +57,8 @@ MISFIT_NOTE: Final = (
 )
 """What stands before and behind the reason."""
 _NUDGES: Final = 2
+POLICY: Final = "policy"
+"""Key in the detail of the notice that another mode decides from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,11 @@ class Loop:
         unpaid: why no further turn of a model may be paid for, empty where one may; None = never asked.
         charge: books what a turn of the model has cost; None = nobody counts.
         policy: mode and revision of the rules that decide its calls, told with its start.
+        before_stop: given the answer of a run that is done; a message that it goes on with, empty where it ends.
+        before_compact: awaited before the conversation is shortened to fit.
+        latest_policy: the same where they have changed since it was asked, else None; asked before each request.
+        shown: the tools that a model is told of, of those that it may have; None = all.
+        until: the run is done only when this command passes; None = when the model says so.
         receive: takes in what has arrived for the session, asked before each request and once more before the run
             ends (then with True: it may wait for what the run has started); None = nothing arrives.
         task_by, task_labels, task_source: who wrote the task, see UserTold.
@@ -175,6 +184,11 @@ class Loop:
     policy: Mapping[str, str] = field(default_factory=dict[str, str])
     code: Sequence[str] = ()
     tools_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    before_stop: Callable[[str], Awaitable[str]] | None = None
+    before_compact: Callable[[], Awaitable[None]] | None = None
+    latest_policy: Callable[[], Mapping[str, str] | None] | None = None
+    shown: Callable[[Toolkit], Toolkit] | None = None
+    until: UntilCommand | None = None
     receive: Callable[[bool], Awaitable[None]] | None = None
     task_by: str = "user"
     task_labels: tuple[str, ...] = ()
@@ -223,14 +237,19 @@ class Loop:
     def _converse(self) -> Conversation:
         kit = self.executor.toolkit.advertised()
         offered = kit if self.offer is None else self.offer(self.model.name, kit)
+        offered = offered if self.shown is None else self.shown(offered)
         return self.model.converse(
             instructions=self.instructions, tools=offered, output_schema=self.output_schema
         )
 
     async def _update_tools(self, conversation: WindowedConversation) -> None:
-        """Let the next request offer the tools that there are now."""
+        """Let the next request offer the tools that there are now, in the mode that holds now."""
         before = self.executor.toolkit
-        if self.latest_tools is not None and await self.latest_tools() is not before:
+        changed = self.latest_tools is not None and await self.latest_tools() is not before
+        if self.latest_policy is not None and (policy := self.latest_policy()) is not None:
+            self._record(Notice(text=f"mode {policy['mode']}", detail={POLICY: dict(policy)}))
+            changed = True
+        if changed:
             conversation.reopen()
 
     def _begin(
@@ -254,6 +273,7 @@ class Loop:
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
             **({"tools_from": dict(self.tools_from)} if self.tools_from else {}),
+            **({"until": self.until.command} if self.until is not None else {}),
             **({"by": self.task_by} if self.task_by != "user" else {}),
             **({"labels": list(self.task_labels)} if self.task_labels else {}),
             **({"source": self.task_source} if self.task_source else {}),
@@ -264,6 +284,7 @@ class Loop:
             state.usage, state.turns = history.usage, history.turns
             state.labels |= history.labels
             state.call_ids |= history.call_ids
+            state.checks = history.checks
         if task:
             if history is not None and history.open_calls:
                 # The conversation goes on without them; the fold of the stream says the same.
@@ -271,7 +292,7 @@ class Loop:
             for told in () if history is None else history.told:
                 # Nor without what the run before was told and never read.
                 conversation.append(told.message)
-            state.usage, state.turns = Usage(), 0
+            state.usage, state.turns, state.checks = Usage(), 0, 0
             self._record(
                 RunStarted(
                     run=state.id,
@@ -315,6 +336,7 @@ class Loop:
             price=self.price,
             charge=self.charge,
             telemetry=self.telemetry,
+            before_compact=self.before_compact,
         )
         repeats = RepeatGuard()
         ending = CompletionCheck(self.read_output)
@@ -366,11 +388,40 @@ class Loop:
                 if isinstance(ended, RunEnd):
                     if self.receive is not None:
                         await self.receive(True)
-                    if not state.inbox:
+                    if state.inbox:
+                        continue
+                    ended = await self._until(ended, state, context, engine)
+                    if isinstance(ended, RunEnd):
+                        if (
+                            self.before_stop is not None
+                            and ended.status == "done"
+                            and (more := await self.before_stop(ended.answer))
+                        ):
+                            state.inbox.append(UserTold(UserMessage.of(more), by="hook"))
+                        if state.inbox:
+                            continue
                         return ended
-                    continue
                 if ended:
                     self._add_user_message(conversation, UserMessage.of(ended), by="runtime")
+
+    async def _until(self, ended: RunEnd, state: RunState, context: Context, engine: Engine) -> RunEnd | str:
+        """The end, if the command that ends the run passes; else the message that gives its failure to the model."""
+        if self.until is None or ended.status != "done" or ended.error:
+            return ended
+        number = state.checks + 1
+        context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
+        result = await self.until.run(number, context, engine)
+        state.labels.update(result.notes.labels)
+        failure = self.until.failure(result, number, context, state.mark)
+        if not failure:
+            return ended
+        if result.error is not None and result.error.code == "permission_denied":
+            return replace(ended, status="failed", error=f"{UNTIL_FAILED}{result.error}")
+        if state.checks == MOST_ROUNDS:
+            why = f"{UNTIL_FAILED}{self.until.command!r} still fails after {MOST_ROUNDS} rounds"
+            return replace(ended, status="failed", error=why)
+        state.checks += 1
+        return failure
 
     # -- calls --------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Replanning: what the tools and rules of now make of a recorded call: arguments, effects, decision.
 
 The same stages as for a live call, up to the act: decode, plan, decide. No function runs, nobody is asked,
-nothing is written. What people answered (grants, approvals) and budgets are taken from the record.
+nothing is written. What people (grants, approvals) and hooks answered, and budgets, are taken from the record.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class Replanner:
             recorder=MemoryRecorder(keep=0),
             shaper=replace(parts.shaper, spills=None),
             guards=replace(parts.guards, taints=self._taints, meter=None, novelty=None, stored=()),
+            hooks=None,
         )
 
     @property
@@ -232,7 +233,7 @@ class Replanner:
         if recorded.decision == "deny" and recorded.approver and verdict == "ask":
             # It asked then too, and a person (or nobody) said no.
             verdict = "deny"
-        by_answer = recorded.rule.startswith("grant ") or recorded.rule == "budget"
+        by_answer = recorded.rule.startswith(("grant ", "hook ")) or recorded.rule == "budget"
         if by_answer and decision.verdict != "deny":
             seen.decision = None
             return now

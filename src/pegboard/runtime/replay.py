@@ -29,6 +29,7 @@ from pegboard.runtime.loop import Loop, RunState
 from pegboard.runtime.recorded import RecordedAnswers, RecordedExecutor, RecordedInbox, RecordedModel
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.script import Divergence, RecordEnds, ReplayLog, text_of_event
+from pegboard.runtime.until import UntilCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +101,11 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
     script.begin(len(segment), detail)
     history = fold(known) if known else None
     model = first.model if isinstance(first, RunStarted | RunResumed) else ""
+    executor = cast("Executor", RecordedExecutor(script))
+    until = str(detail.get("until", ""))
     loop = Loop(
         model=RecordedModel(script, model),
-        executor=cast("Executor", RecordedExecutor(script)),
+        executor=executor,
         instructions="",
         recorder=script,
         limits=Limits(**detail["limits"]) if "limits" in detail else Limits(turns=10**9, soft=0),
@@ -114,6 +117,8 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         policy=detail.get("policy", {}),
         code=detail.get("code", ()),
         tools_from=detail.get("tools_from", {}),
+        latest_policy=script.policy_change,
+        until=UntilCommand(command=until, executor=executor) if until else None,
         task_by=started.detail.get("by", "user"),
         task_labels=tuple(started.detail.get("labels", ())),
         task_source=started.detail.get("source", ""),

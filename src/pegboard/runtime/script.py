@@ -28,7 +28,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.secrets.clip import clip
 from pegboard.runtime.budget import WALL
-from pegboard.runtime.loop import MISFIT_NOTE
+from pegboard.runtime.loop import MISFIT_NOTE, POLICY
 from pegboard.runtime.replanning import Replanner, results_in
 
 CALL_EVENTS: Final = (CallStarted, CallFinished, PermissionRequested)
@@ -169,6 +169,15 @@ class ReplayLog:
         if isinstance(event, RunFinished) and event.status == "limit" and event.error.startswith("budget "):
             return event.error
         return ""
+
+    def policy_change(self) -> Mapping[str, str] | None:
+        """The mode that decided from here on, where it was another one."""
+        event = self.next
+        if not isinstance(event, Notice) or POLICY not in event.detail:
+            return None
+        if self.planner is not None:
+            self.planner.policy = ""  # What was decided from here on was decided by other rules.
+        return event.detail[POLICY]
 
     def read_output(self, text: str) -> Any:
         """What the typed answer was, or what was wrong with it."""

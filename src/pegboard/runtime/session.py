@@ -14,7 +14,7 @@ from pegboard.core.errors import ConfigError, InvalidArguments
 from pegboard.core.events import Event, HistoryFolded, Notice, RunStarted
 from pegboard.core.session_key import check_session_key
 from pegboard.ports.store import Conflict, Put, Store, StoreError
-from pegboard.runtime.fold import folded
+from pegboard.runtime.fold import folded, goes_before
 from pegboard.store.chain import Chain
 from pegboard.store.encoding import Redact
 from pegboard.store.leases import Leases
@@ -83,6 +83,9 @@ async def open_session(
         log = await Log.open(backing.store, key, chain=backing.chain, redact=backing.redact, run=run)
         earlier = await _folded(backing.store, key, log.last)
         events = await history(backing.store, key, after=0 if earlier is None else earlier.through)
+        if earlier is not None and goes_before(events):
+            # Taken back to before what stands for the earlier runs.
+            earlier, events = None, await history(backing.store, key)
         session = Session(key=key, log=log, events=events if earlier is None else [earlier, *events])
         try:
             yield session
@@ -124,6 +127,8 @@ async def _fold(store: Store, key: str, earlier: HistoryFolded | None) -> None:
     def encoded() -> bytes | None:
         events = decode_events(records)
         if any(isinstance(event, Notice) and DAMAGED in event.detail for event in events):
+            return None
+        if earlier is not None and goes_before(events):
             return None
         done = folded(events if earlier is None else [earlier, *events], starts[0].seq - 1)
         value = {"mac": records[-2].mac, "event": event_to_dict(done)}

@@ -8,7 +8,7 @@ from pegboard.core.events import CallFinished, ContextCompacted, Event, ModelRep
 from pegboard.core.secrets.clip import clip
 from pegboard.ports.sessions import SessionEntry, SessionHistory
 from pegboard.ports.store import Store
-from pegboard.runtime.fold import fold
+from pegboard.runtime.fold import fold, without_rewound
 from pegboard.runtime.shorten import shorten_text
 from pegboard.store.log import decode_events
 
@@ -47,7 +47,7 @@ def history_of(
     session: str, events: Sequence[Event], *, limit: int, redact: Callable[[str], str]
 ) -> SessionHistory:
     """The last messages of a session."""
-    every = entries(session, events)
+    every = entries(session, without_rewound(events))
     last = every[-limit:] if limit > 0 else []
     return SessionHistory(
         entries=tuple(_shown(entry, redact) for entry in last),

@@ -57,6 +57,7 @@ class RunState:
         budget: what it may still spend, once its turns have begun.
         call_ids: ids that calls of this session have used.
         asked: what was refused in it.
+        checks: how often the command that ends it has failed.
         spent_s: seconds that it took before it was taken up again.
         mark: what the ids around untrusted text come from; a run that is taken up again keeps its own.
     """
@@ -71,6 +72,7 @@ class RunState:
     budget: RunBudget | None = None
     call_ids: set[str] = field(default_factory=set[str])
     asked: Turn = field(default_factory=Turn)
+    checks: int = 0
     spent_s: float = 0.0
     mark: str = field(default_factory=new_seed, repr=False)
 
@@ -119,6 +121,12 @@ class WindowedConversation:
         """See Conversation."""
         return self._talk.reply(allow_tools=allow_tools)
 
+    @property
+    def over(self) -> bool:
+        """Whether it has to be made to fit before the next request."""
+        budget = self._window.budget
+        return (budget is not None and self._tokens > budget) or too_many_images(self._images)
+
     def fit(self) -> ContextCompacted | None:
         """Make the conversation fit before the next request; what was done, None where nothing had to be.
 
@@ -126,8 +134,7 @@ class WindowedConversation:
             ContextOverflow: it cannot be made to fit.
         """
         budget = self._window.budget
-        over = budget is not None and self._tokens > budget
-        if not over and not too_many_images(self._images):
+        if not self.over:
             return None
         if budget is None:
             return self.compact(self._tokens * 4)
@@ -177,11 +184,14 @@ class ModelTurns:
     price: Callable[[str, AssistantMessage], float | None] | None
     charge: Callable[[AssistantMessage], Awaitable[None]] | None
     telemetry: Telemetry | None
+    before_compact: Callable[[], Awaitable[None]] | None = None
 
     async def next(
         self, conversation: WindowedConversation, state: RunState, *, allow_tools: bool = True
     ) -> ModelReplied:
         """One model turn within the window; while the model says that it was too long, once more with less."""
+        if self.before_compact is not None and conversation.over:
+            await self.before_compact()
         if (done := conversation.fit()) is not None:
             self.recorder.record(done)
         while True:

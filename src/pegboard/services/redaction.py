@@ -46,7 +46,7 @@ def shown_request(request: ApprovalRequest, redact: Redact) -> ApprovalRequest:
         call=replace(request.call, arguments=_shown(request.call.arguments, redact)),
         effects=_effects(request.effects, redact),
         asking=_effects(request.asking, redact),
-        changes=_changes(request.changes, redact),
+        changes=shown_changes(request.changes, redact),
         reason=redact(request.reason)[0],
         novel=tuple(redact(text)[0] for text in request.novel),
     )
@@ -57,7 +57,7 @@ def shown_preview(preview: Preview, redact: Redact) -> Preview:
     return replace(
         preview,
         effects=_effects(preview.effects, redact),
-        changes=_changes(preview.changes, redact),
+        changes=shown_changes(preview.changes, redact),
         reason=redact(preview.reason)[0],
     )
 
@@ -66,7 +66,7 @@ def shown_event(event: Event, redact: Redact) -> Event:
     """An event with what a call does, as people see it; any other as it is."""
     match event:
         case CallStarted() | PermissionRequested():
-            effects, changes = _effects(event.effects, redact), _changes(event.changes, redact)
+            effects, changes = _effects(event.effects, redact), shown_changes(event.changes, redact)
             return replace(event, effects=effects, changes=changes)
         case _:
             return event
@@ -85,7 +85,8 @@ def _effects(effects: Iterable[Effect], redact: Redact) -> tuple[Effect, ...]:
     )
 
 
-def _changes(changes: Iterable[Change], redact: Redact) -> tuple[Change, ...]:
+def shown_changes(changes: Iterable[Change], redact: Redact) -> tuple[Change, ...]:
+    """Changes with their diffs as people see them."""
     return tuple(replace(change, diff=redact(change.diff)[0]) for change in changes)
 
 

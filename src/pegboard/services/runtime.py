@@ -63,6 +63,7 @@ class ToolExecutor(Protocol):
     toolkit: Toolkit
     context: Context
     wiring: Any
+    hooks: Any
     on_warning: Callable[[str], None]
 
     @property

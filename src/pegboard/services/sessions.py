@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from pegboard.config.models import AcceptedServers
 from pegboard.core.call.call import new_id
-from pegboard.core.errors import ConfigError, ToolError
+from pegboard.core.content import ToolCall
+from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError
 from pegboard.core.events import (
     BRANCHED,
+    TRANSIENT,
+    CallStarted,
     ContextCompacted,
+    ConversationRewound,
     Event,
+    MemoryRecorder,
+    ModelReplied,
     PayloadsPurged,
+    Recorder,
     RunFinished,
     RunResumed,
     RunStarted,
+    UserSaid,
 )
+from pegboard.core.policy.approval import NamedByPerson
+from pegboard.core.policy.policy import MODES
+from pegboard.core.policy.taint import ATTACHED
+from pegboard.core.result import ToolResult
+from pegboard.files.undo import UndoReport
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.model import Model
 from pegboard.ports.sessions import SessionEntry, SessionHistory, SessionRow
+from pegboard.ports.todos import Todo
 from pegboard.runtime.compaction import compact
-from pegboard.runtime.fold import fold
+from pegboard.runtime.fold import fold, without_rewound
 from pegboard.runtime.session_text import history_of, search
+from pegboard.runtime.todos import todos_in
 from pegboard.runtime.tokens import message_tokens
 from pegboard.services.history import GONE, History
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
+from pegboard.services.undo import Undo
 from pegboard.store.log import Log
 from pegboard.store.runs import RunRow
 from pegboard.store.session_rows import SessionRows, find_session
@@ -44,6 +61,67 @@ def model_line(model: Model) -> str:
         case host:
             where = f"sends data to {host}"
     return f"model: {model.name} ({where})"
+
+
+_FILE: Final = re.compile(r"(?<!\S)@(\S+)")
+_MOST_FILES: Final = 20
+_COMMAND_S: Final = 600.0
+_CHAT: Final = "chat_"
+"""What the keys of conversations that `pegboard chat` made begin with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextUse:
+    """How much of a model's window a conversation takes.
+
+    Attributes:
+        tokens: of the next request, by the provider's last count or estimated.
+        window: of the model; None = unknown.
+    """
+
+    tokens: int
+    window: int | None = None
+
+    @property
+    def share(self) -> float | None:
+        """From 0 to 1; None where the window is unknown."""
+        return None if not self.window else min(1.0, self.tokens / self.window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidMessage:
+    """A message of a person that began a run: the conversation can be taken back to before it."""
+
+    run: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRow:
+    """An earlier conversation: its key, when its last run began, its first task, and how many runs it has."""
+
+    session: str
+    last: float
+    task: str
+    runs: int
+
+
+class _Told:
+    """A Recorder that keeps events, writes them to the log and hands them to a listener."""
+
+    def __init__(self, log: Recorder, on_event: Callable[[Event], None]) -> None:
+        self.events: list[Event] = []
+        self._log = log
+        self._on_event = on_event
+
+    def record(self, event: Event) -> None:
+        if event.type not in TRANSIENT:
+            self.events.append(event)
+        self._log.record(event)
+        self._on_event(event)
+
+    async def flush(self, *, power_loss: bool = False) -> None:
+        await self._log.flush(power_loss=power_loss)
 
 
 class Conversation:
@@ -73,26 +151,30 @@ class Conversation:
         self._runtime = runtime
         self._history = history
         self._log = log
+        self._attached: list[str] = []
+        """What the next message brings along: the output of commands that the person ran."""
 
     @property
     def model(self) -> Model:
         """The model that answers."""
         return self.agent.model()
 
-    async def send(self, text: str, *, typed: bool = True) -> AsyncGenerator[Event]:
+    async def send(self, text: str, *, until: str = "", typed: bool = True) -> AsyncGenerator[Event]:
         """Run on a message; its events as they happen. Leaving the loop cancels the run.
 
         Args:
             text: the message.
+            until: a command; the run is done only when it passes. Empty = when the model says so.
             typed: a person typed it; False = it came from a pipe, and no address in it is the person's choice.
         """
         await self.instruct()
+        text, self._attached = with_attached(text, self._attached), []
         message = InboundMessage(session=self.session, content=text, id=new_id("in"), by="stdin")
         agent, log = self.agent, self._log
         stream = (
-            agent.stream(text, session=self.session, recorder=log)
+            agent.stream(text, session=self.session, recorder=log, until=until)
             if typed
-            else agent.stream_message(message, recorder=log)
+            else agent.stream_message(message, recorder=log, until=until)
         )
         async with aclosing(stream) as events:
             async for event in events:
@@ -134,13 +216,128 @@ class Conversation:
         await before.model().aclose()
 
     async def compact(self) -> ContextCompacted | None:
-        """Shorten what the model is sent from here on, to a share of what it is now; None where there is nothing."""
+        """Shorten what the model is sent from here on, to a share of what it is now; None where there is nothing.
+
+        Raises:
+            PermissionDenied: a hook of PreCompact refuses it.
+        """
         events = self.earlier()
         if (event := _compacted(events)) is None:
             return None
+        if self.executor.hooks is not None:
+            fields = {"trigger": "manual", "custom_instructions": ""}
+            said = await self.executor.hooks.on_session("PreCompact", self.session, fields, matched="manual")
+            if said.decision == "deny":
+                raise PermissionDenied(f"{said.by} refused to shorten the conversation: {said.reason}")
         self.agent.remember(self.session, [*events, event])
         self._log.record(event)
         return event
+
+    def set_mode(self, mode: str) -> None:
+        """Decide by another mode from the next model turn on.
+
+        Raises:
+            BuildError: there is no such mode.
+        """
+        if mode not in MODES:
+            raise BuildError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
+        self._runtime.policy = replace(self._runtime.policy, mode=mode)
+        self.executor.set_mode(mode)
+
+    def todos(self) -> tuple[Todo, ...]:
+        """The list of steps that the agent keeps; empty if it keeps none."""
+        return todos_in(self.earlier())
+
+    def context_use(self) -> ContextUse:
+        """How much of the model's window the next request takes, without what is said next."""
+        window = self.agent.window()
+        events = without_rewound(self.earlier())
+        for event in reversed(events):
+            if isinstance(event, ContextCompacted):
+                break
+            if isinstance(event, ModelReplied) and event.message.usage.input_tokens:
+                usage = event.message.usage
+                return ContextUse(tokens=usage.input_tokens + usage.output_tokens, window=window.tokens)
+        tokens = sum(map(message_tokens, fold(events).messages))
+        return ContextUse(tokens=tokens + window.overhead, window=window.tokens)
+
+    async def attach_files(self, text: str) -> tuple[str, list[str]]:
+        """The message with the content of the files that it names as `@path`, and which could not be read, and why.
+
+        They are read as `read_file` reads them: by the policy, without secrets, and with their labels.
+        """
+        found: list[str] = []
+        missed: list[str] = []
+        pipeline = self.executor.pipeline.with_recorder(MemoryRecorder())
+        root = self._runtime.workspace
+        for named in list(dict.fromkeys(m[1] for m in _FILE.finditer(text)))[:_MOST_FILES]:
+            # A sentence may end, or go on, right behind a name.
+            path = next((p for p in (named, named.rstrip(".,;:!?)")) if p and (root / p).exists()), None)
+            if path is None:
+                continue
+            tool = "list_dir" if (root / path).is_dir() else "read_file"
+            call = ToolCall(new_id("call"), tool, {"path": path})
+            result = await pipeline.call(call, self.executor.context)
+            if result.ok:
+                found.append(f'<file path="{path}">\n{result.text}\n</file>')
+            else:
+                missed.append(f"{path}: {result.error}")
+        return with_attached(text, found), missed
+
+    async def run_command(self, command: str, on_event: Callable[[Event], None]) -> ToolResult:
+        """Run a command for the person who typed it; the model is shown it with the next message.
+
+        It is confined, recorded and undone like any other. Rules that deny it hold; what asks has been answered by
+        typing it. No run may be going on.
+        """
+        recorder = _Told(self._log, on_event)
+        await self.executor.refresh_tools("exec")
+        pipeline = self.executor.pipeline.with_recorder(recorder, approver=NamedByPerson("terminal"))
+        arguments = {"command": command, "timeout": _COMMAND_S, "yield_ms": int(_COMMAND_S * 1000)}
+        try:
+            result = await pipeline.call(ToolCall(new_id("call"), "exec", arguments), self.executor.context)
+        finally:
+            self.agent.remember(self.session, [*self.earlier(), *recorder.events])
+        said = f'<command line="{command}">\n{result.text}\n</command>'
+        self._attached.append(said)
+        await self._log.flush()
+        return result
+
+    def messages(self) -> list[SaidMessage]:
+        """The messages that began runs of this conversation, oldest first."""
+        out: list[SaidMessage] = []
+        run = ""
+        for event in without_rewound(self.earlier()):
+            if isinstance(event, RunStarted):
+                run = event.run
+            elif isinstance(event, UserSaid) and run and event.by != "runtime":
+                out.append(SaidMessage(run=run, text=event.message.text.partition(ATTACHED)[0]))
+                run = ""
+        return out
+
+    async def rewind(self, run: str) -> UndoReport | None:
+        """Take the conversation and the files back to before a run; None if it changed no files since.
+
+        The record keeps everything; the model is not sent it any more.
+
+        Raises:
+            BuildError: the conversation holds no such run.
+            ToolError: later changes touch the same lines; nothing was changed.
+        """
+        events = self.earlier()
+        start = next((n for n, e in enumerate(events) if isinstance(e, RunStarted) and e.run == run), None)
+        if start is None:
+            raise BuildError(f"this conversation holds no run {run}; see: /rewind")
+        await self._log.flush()
+        ids = {e.run for e in events[start:] if isinstance(e, RunStarted)}
+        ids |= {e.call_id for e in events[start:] if isinstance(e, CallStarted)}
+        report = await Undo(self._runtime).undo_all(ids)
+        event = ConversationRewound(run)
+        self.agent.remember(self.session, [*events, event])
+        self._log.record(event)
+        self._attached.clear()
+        await self._log.flush()
+        return report
 
     async def runs(self, *, limit: int = 20) -> list[RunRow]:
         """The latest runs of this session, newest first."""
@@ -164,6 +361,30 @@ class Sessions:
     async def list(self) -> list[str]:
         """Keys of all sessions, newest first."""
         return await self._history.sessions()
+
+    async def conversations(self, *, limit: int = 20) -> list[ConversationRow]:
+        """The latest conversations that `pegboard chat` began in this workspace, newest first."""
+        rows: dict[str, list[RunRow]] = {}
+        for row in await self._history.runs():
+            if row.stream.startswith(_CHAT):
+                rows.setdefault(row.stream, []).append(row)
+        out: list[ConversationRow] = []
+        for session, runs in rows.items():
+            started = await self._history.events(session, run=runs[0].id, types=(RunStarted.type,))
+            places = {str(e.detail.get("workspace", "")) for e in started if isinstance(e, RunStarted)}
+            if places <= {"", str(self._runtime.workspace)}:
+                first = runs[-1]
+                out.append(
+                    ConversationRow(
+                        session=session,
+                        last=runs[0].started,
+                        task=first.task.partition(ATTACHED)[0],
+                        runs=len(runs),
+                    )
+                )
+            if len(out) == limit:
+                break
+        return out
 
     async def rows(self) -> Sequence[SessionRow]:
         """All sessions, the last used first, with what a list shows."""
@@ -222,7 +443,7 @@ class Sessions:
             ConfigError: the key is taken or cannot be one, no run has ended, or that run is of another session or has
                 not ended.
         """
-        events = _until(await self._history.events(session), session, at)
+        events = _until(without_rewound(await self._history.events(session)), session, at)
         if to == session or await self._history.store.read(to, last=1, bodies=False):
             raise ConfigError(f"the session {to!r} exists; give the branch another key")
         copies: dict[str, str] = {}
@@ -392,3 +613,10 @@ async def agent_for(
                 AcceptedServers(runtime.paths).add(server)
                 return runtime.agent(executor, model=model, turns=turns, output=output)
         raise
+
+
+def with_attached(text: str, parts: Sequence[str]) -> str:
+    """A message with files or output beside it, which are not the person's own words."""
+    if not parts:
+        return text
+    return "\n".join((text if ATTACHED in text else f"{text}{ATTACHED}".rstrip("\n"), *parts))

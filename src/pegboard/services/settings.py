@@ -7,10 +7,12 @@ import os
 import platform
 import shutil
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from pegboard.config.agent_files import trusted_with
 from pegboard.config.edit import read_key, set_key, settings_file, write_starter
 from pegboard.config.environment import environment
 from pegboard.config.load import NAMES
@@ -170,6 +172,18 @@ class TrustedFiles:
     async def list(self) -> dict[str, str]:
         """The trusted files, and the SHA-256 of each as it was when it was trusted."""
         return Trust(self._paths).list()
+
+    async def all_of(self, paths: Sequence[Path]) -> list[Path]:
+        """The files that are trusted together: of a folder its hooks, skills, agents and slash commands, and with a
+        file of hooks the scripts that they run.
+
+        Raises:
+            ConfigError: one is not there, or holds nothing that can be trusted.
+        """
+        files = (
+            [self._file(None)] if not paths else [f for p in paths for f in trusted_with(p, self._workspace)]
+        )
+        return list(dict.fromkeys(map(self._file, files)))
 
     async def add(self, file: Path | None = None) -> tuple[Path, str]:
         """Trust a file as it is now; the file and its SHA-256.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
+from pegboard.core.effects import Change
+from pegboard.files.changes import unified
 from pegboard.files.journal import Journal, JournalEntry
-from pegboard.files.undo import ById, Last, UndoReport
+from pegboard.files.undo import ById, ByOrigin, Last, UndoReport, UndoTarget
 from pegboard.files.workspace import Workspace
 from pegboard.services.history import LAST
 from pegboard.services.runtime import Runtime
@@ -43,6 +46,30 @@ class Undo:
         Raises:
             ToolError: the journal has no such call or run.
         """
+        if target == LAST:
+            made = (e.entry for e in await self.entries() if e.holds and e.entry.type in ("commit", "exec"))
+            newest = None if redo else next(made, None)
+            target = None if newest is None else newest.origin.run or None
+        return await self._undo(Last() if target is None else ById(id=target), preview=preview, redo=redo)
+
+    async def undo_all(self, ids: Collection[str], *, preview: bool = False) -> UndoReport | None:
+        """Take back all that some runs and calls changed, keeping later edits; None if they changed nothing.
+
+        Raises:
+            ToolError: later changes touch the same lines; nothing was changed.
+        """
+        what = ByOrigin(ids=frozenset(ids))
+        found = await self._undo(what, preview=True) if ids else None
+        if found is None or not found.entries:
+            return None
+        return found if preview else await self._undo(what)
+
+    async def session_changes(self, session: str) -> list[Change]:
+        """What a session has changed in files and not undone, as one change a file: before it, and now."""
+        report = await self._undo(ByOrigin(session=session), preview=True)
+        return [_reversed(change) for change in report.changes.changes]
+
+    async def _undo(self, what: UndoTarget, *, preview: bool = False, redo: bool = False) -> UndoReport:
         runtime = self._runtime
         repository = repository_of(runtime.workspace)
         files = Workspace(
@@ -51,13 +78,6 @@ class Undo:
             restored_dirs=() if repository is None else (repository.common,),
         )  # fmt: skip
         try:
-            if target == LAST:
-                made = (
-                    e.entry for e in await self.entries() if e.holds and e.entry.type in ("commit", "exec")
-                )
-                newest = None if redo else next(made, None)
-                target = None if newest is None else newest.origin.run or None
-            what = Last() if target is None else ById(id=target)
             return await files.undo(what, preview=preview, redo=redo)
         finally:
             files.close()
@@ -75,3 +95,12 @@ class Undo:
 
     def _journal(self) -> Journal:
         return Journal(self._runtime.paths.state / "journal")
+
+
+def _reversed(change: Change) -> Change:
+    """What happened, from what would take it back."""
+    kind = "create" if change.kind == "delete" else "delete" if change.kind == "create" else change.kind
+    return replace(
+        change, kind=kind, before=change.after, after=change.before,
+        diff=unified(change.path, change.after, change.before, mode=change.mode),
+    )  # fmt: skip

@@ -278,6 +278,7 @@ class BackgroundCommands:
             written=[0] * len(rings),
             looked=[0] * len(rings),
         )
+        running.stop_live()
         running.child.on_output = job.changed.set
         self._jobs[job.process_id] = job
         job.watcher = asyncio.create_task(self._watch(job), name=f"pegboard {job.process_id}")

@@ -22,7 +22,7 @@ from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
 from pegboard.ports.snapshot import Snapshot, SnapshotChanges, Snapshots
 from pegboard.process.child import KILLED, Child, Spawn, Streams
-from pegboard.process.output import HeadTailBuffer, joined, open_bytes, without_open_end
+from pegboard.process.output import HeadTailBuffer, LineReader, joined, open_bytes, without_open_end
 from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
@@ -35,6 +35,45 @@ class Adopter(Protocol):
     def adopt(self, running: RunningCommand) -> str:
         """Own a command whose children still run; the process_id under which they are listed."""
         ...
+
+
+class LiveOutput:
+    """Tells the lines of a command's output as they come, some times a second; part of a line waits for its end.
+
+    Args:
+        rings: where the output is kept.
+        tell: is given each text.
+        fallbacks: charsets to try for output that is not UTF-8.
+    """
+
+    def __init__(
+        self, rings: Sequence[HeadTailBuffer], tell: Callable[[str], None], *, fallbacks: Sequence[str]
+    ) -> None:
+        self._readers = [LineReader(ring, fallbacks=fallbacks) for ring in dict.fromkeys(rings)]
+        self._tell = tell
+        self._timer: asyncio.TimerHandle | None = None
+
+    def on_output(self) -> None:
+        """There is more of it."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LIVE_S, self._tell_new)
+
+    def stop(self) -> None:
+        """Tell nothing more."""
+        self._readers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tell_new(self) -> None:
+        self._timer = None
+        for reader in self._readers:
+            text = reader.take(_LIVE_BYTES)
+            if may_hold_key(text):
+                # Its lines are hidden by what the whole output tells of them.
+                self._readers.clear()
+                return
+            if text:
+                self._tell(text)
 
 
 @dataclass(slots=True)
@@ -50,6 +89,7 @@ class RunningCommand:
         filtered: whether it has no other way out than the proxy.
         proxy: its way to the granted hosts, None without.
         notes: what must be said, in order.
+        live: tells the output as it comes, None where nobody listens.
     """
 
     request: ExecRequest
@@ -62,6 +102,7 @@ class RunningCommand:
     filtered: bool = False
     proxy: EgressProxy | None = None
     notes: list[str] = field(default_factory=list[str])
+    live: LiveOutput | None = None
     _ended: bool = False
 
     async def end(self) -> None:
@@ -69,6 +110,7 @@ class RunningCommand:
         if self._ended:
             return
         self._ended = True
+        self.stop_live()
         try:
             if self.child.gone.is_set() and not self.child.lingers:
                 self.child.abandon()
@@ -81,6 +123,12 @@ class RunningCommand:
         finally:
             self.notes.extend(await self.prepared.finish())
             self.prepared.release()
+
+    def stop_live(self) -> None:
+        """Its call has ended, or is about to: its output is told no more."""
+        if self.live is not None:
+            self.live.stop()
+            self.live = self.child.on_output = None
 
     def outcome(
         self, *, timed_out: bool, captured: SnapshotChanges, fallbacks: Sequence[str], leaving: bool = False
@@ -126,6 +174,8 @@ _NO_KEYS: Final = frozenset((".git", "node_modules", ".venv", "__pycache__"))
 # How long children may take to let go of the output once the command itself has ended.
 _LINGER_S: Final = 0.25
 _BRIDGE_S: Final = 10.0
+_LIVE_S: Final = 0.1
+_LIVE_BYTES: Final = 16_384
 _CONFIG_BUSY: Final = b"could not write config file"
 
 
@@ -156,6 +206,7 @@ class CommandShell:
         on_destination: told of every destination that a command tried to reach, for the audit.
         fallbacks: charsets to try for output that is not UTF-8, the locale's first.
         placeholders: what stands for secrets in commands; the egress proxy puts the values in.
+        on_output: is given the output of a command that a call waits for, as it comes.
     """
 
     def __init__(
@@ -176,7 +227,9 @@ class CommandShell:
         on_destination: Callable[[Destination], None] | None = None,
         fallbacks: Sequence[str] = (),
         placeholders: Placeholders | None = None,
+        on_output: Callable[[str], None] | None = None,
     ) -> None:
+        self._on_output = on_output
         self._workspace = workspace
         self._backend: Backend = backend or Unconfined()
         self._environment = environment
@@ -239,6 +292,7 @@ class CommandShell:
         self, running: RunningCommand, snapshot: Snapshot | None, *, in_time: bool
     ) -> ExecOutcome:
         """The outcome of a command that has ended (`in_time`) or is to be ended now."""
+        running.stop_live()
         if in_time and await self._lingers(running):
             if not await running.child.is_stopped(0.0):
                 return await self._leave(running, snapshot)
@@ -337,6 +391,10 @@ class CommandShell:
                 filtered=self._backend.network == "filtered",
                 notes=list(prepared.notes),
             )
+            if self._on_output is not None:
+                live = LiveOutput((stdout, stderr), self._on_output, fallbacks=self.fallbacks)
+                running.live, child.on_output = live, live.on_output
+                live.on_output()  # For what came before anybody listened.
             if pair is not None:
                 pair[1].close()
                 running.proxy = await self._open_egress(running, pair[0])

@@ -33,6 +33,8 @@ TOOLS: Final[dict[str, str]] = {
     "image_describe": "pegboard.tools.image_describe:image_describe",
     "canvas": "pegboard.tools.canvas:canvas",
     "tts": "pegboard.tools.tts:tts",
+    "todo": "pegboard.tools.todo:todo",
+    "propose_plan": "pegboard.tools.propose_plan:propose_plan",
     "cron": "pegboard.tools.cron:cron",
     "schedule_task": "pegboard.tools.schedule_task:schedule_task",
     "spawn": "pegboard.tools.spawn:spawn",
@@ -52,3 +54,6 @@ DEFAULT: Final[tuple[str, ...]] = (
     "apply_patch", "process", "web_search", "web_fetch",
 )  # fmt: skip
 """What `builtin()` gives without names."""
+
+AGENT: Final[tuple[str, ...]] = (*DEFAULT, "todo", "propose_plan")
+"""What agents on the command line have unless the settings name tools; `propose_plan` in mode plan only."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pegboard.core.call.call import Call, Parts, Questions, Turn, new_id
+from pegboard.core.call.hooks import before_call, hook_answer
 from pegboard.core.call.plan import decode, plan, situation_of
 from pegboard.core.call.shape import as_tool_error, record_start, suspended_error, was_cancelled
 from pegboard.core.content import ToolCall
@@ -39,7 +40,8 @@ async def authorise(call: Call, turn: Turn | None = None) -> None:
     guards = call.parts.guards
     check_secrets(call)
     meter, policy = guards.meter, call.parts.policy
-    if call.plan.effects or call.tool.level != "auto" or policy.rules or meter is not None:
+    hooked = call.parts.hooks is not None
+    if call.plan.effects or call.tool.level != "auto" or policy.rules or meter is not None or hooked:
         await guards.refresh(call.workspace)
         await _decide(call, turn)
         if guards.novelty is not None:
@@ -86,6 +88,8 @@ def evaluate(call: Call) -> Decision:
 async def _decide(call: Call, turn: Turn | None) -> None:
     grants = call.parts.grants
     await _evaluate(call, turn)
+    if call.parts.hooks is not None and call.decision.verdict != "deny":
+        await before_call(call)
     match call.decision.verdict:
         case "allow":
             if grants is not None:
@@ -93,7 +97,8 @@ async def _decide(call: Call, turn: Turn | None) -> None:
                     await grants.use(grant)
         case "deny":
             denial = _denied(call)
-            if turn is not None:
+            # What a mode denies until a plan is agreed to is not refused for good.
+            if turn is not None and call.parts.policy.mode != "plan":
                 denied = [e.effect for e in call.decision.effects if e.verdict == "deny"]
                 turn.refuse(denied, Refused(call.decision.reason or call.decision.rule, by="policy"))
             raise denial
@@ -140,7 +145,7 @@ async def _ask(call: Call, turn: Turn | None) -> None:
     if turn is not None and _answered(call, turn) is None and (by := _allowed(call, request, turn)):
         call.approver = by
         return
-    answer = await _answer(call, request, turn)
+    answer = await _hook_answer(call, request, turn) or await _answer(call, request, turn)
     match answer:
         case Waiting():
             raise suspended_error(answer)
@@ -148,14 +153,15 @@ async def _ask(call: Call, turn: Turn | None) -> None:
             call.approver = answer.by or "nobody"
             if turn is not None and answer.by != "pegboard":
                 turn.refused[call.digest] = answer
-                turn.refuse(request.asking, answer)
+                if not call.proposes:  # A no to a plan is none to each of its parts.
+                    turn.refuse(request.asking, answer)
             raise _refused(call, answer)
         case _:
             call.approver = answer.by or "approver"
     await _confirm_unchanged(call)
     if answer.scope == "run" and turn is not None:
         turn.allow(call.tool.name, map(_without_reason, request.asking), call.approver)
-    if answer.scope in ("once", "run"):
+    if answer.scope in ("once", "run") or call.proposes:
         return
     if call.budget_warning and call.parts.guards.meter is not None:
         call.parts.guards.meter.lift_soft_limit(call.tool.name, call.outer)
@@ -180,6 +186,14 @@ def _answered(call: Call, turn: Turn | None) -> Answer | None:
     """What was answered to this very call in a list of its turn; None if nothing was."""
     before = None if turn is None or turn.questions is None else turn.questions.answers.get(call.id)
     return before[1] if before is not None and before[0].digest == _digest(call) else None
+
+
+async def _hook_answer(call: Call, request: ApprovalRequest, turn: Turn | None) -> Answer | None:
+    """What a hook answers in a person's place; None if a person has to, or has answered already."""
+    if call.parts.hooks is None:
+        return None
+    answer = await hook_answer(call, request)
+    return answer if isinstance(answer, Refused) or _answered(call, turn) is None else None
 
 
 async def _answer(call: Call, request: ApprovalRequest, turn: Turn | None) -> Answer:
@@ -229,7 +243,8 @@ async def _question(asking: Call, sent: ToolCall, turn: Turn) -> ApprovalRequest
         await _evaluate(call, turn)
     except Exception:  # noqa: BLE001  Whatever is wrong with it is reported by the call itself.
         return None
-    if call.decision.verdict != "ask":
+    if call.decision.verdict != "ask" or call.parts.hooks is not None:
+        # Hooks are asked before a person is, when its turn has come.
         return None
     call.digest = _digest(call)
     request = _request(call)

@@ -7,10 +7,10 @@ import contextvars
 import hashlib
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.call.provide import Provided
 from pegboard.core.content import ToolCall
@@ -23,7 +23,7 @@ from pegboard.core.policy.approval import Answer, ApprovalRequest, Approved, App
 from pegboard.core.policy.budgets import UNLIMITED, Remaining
 from pegboard.core.policy.grants import does_the_same
 from pegboard.core.policy.guards import Guards
-from pegboard.core.policy.policy import ALLOWED, Decision, Policy
+from pegboard.core.policy.policy import ALLOWED, PROPOSE_PLAN, Decision, Policy
 from pegboard.core.policy.rules import Situation
 from pegboard.core.result import Shaper
 from pegboard.core.schema.decode import Decoded
@@ -186,6 +186,46 @@ class GrantStore(Protocol):
         ...
 
 
+HookDecision: TypeAlias = Literal["", "allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookAnswer:
+    """What the hooks of one event say together.
+
+    Attributes:
+        decision: the strictest of their decisions; empty if none decides.
+        by: which hook decided, as records name it: `hook guard.sh`.
+        reason: why.
+        context: texts for the model.
+        failures: hooks that could not say anything, a sentence each.
+    """
+
+    decision: HookDecision = ""
+    by: str = ""
+    reason: str = ""
+    context: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+class CallHooks(Protocol):
+    """The user's own programs around calls."""
+
+    def watches(self, event: str, call: Call) -> bool:
+        """Whether a hook of this event matches the call."""
+        ...
+
+    async def on_call(self, event: str, call: Call, fields: Mapping[str, Any]) -> HookAnswer:
+        """What the hooks of an event say to a call; one that breaks is a failure in the answer.
+
+        Args:
+            event: PreToolUse, PermissionRequest, Notification, PostToolUse or PostToolUseFailure.
+            call: the call.
+            fields: what they are told beside the call itself.
+        """
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Questions:
     """What the calls of one turn ask; they ask it as one list.
@@ -275,12 +315,15 @@ class Preview:
     detail: Decision | None = None
 
     def __str__(self) -> str:
-        """Effects, decision and diffs, as the command line shows them."""
+        """Effects, decision and diffs, or the error, as the command line shows them."""
         if self.error is not None:
-            return f"Error: {self.error}"
+            lines = [f"▸ {self._effects()}  [{self.decision}]"] if self.effects else []
+            lines.append(f"error: {self.error.message}")
+            return "\n".join((*lines, *([f"  {self.error.hint}"] if self.error.hint else ())))
         why = self.reason or self.rule
         lines = [f"effects   {self._effects()}", f"decision  {self.decision}{f' ({why})' if why else ''}"]
-        return "\n".join((*lines, *(f"{change.summary()}\n{change.diff}" for change in self.changes)))
+        changes = (f"{c.summary()}\n{c.diff}".rstrip("\n") for c in self.changes)
+        return "\n".join((*lines, *changes))
 
     def __repr__(self) -> str:
         outcome = self.decision if self.error is None else f"error {self.error.code}"
@@ -296,6 +339,7 @@ class Parts:
 
     Attributes:
         ports: by tool, what fills each of its injected parameters.
+        hooks: the user's own programs around calls; None = there are none.
     """
 
     toolkit: Toolkit
@@ -312,6 +356,7 @@ class Parts:
     ports: dict[str, tuple[tuple[str, Any], ...]]
     threads: ThreadPoolExecutor
     deadlines: Deadlines = field(default_factory=Deadlines)
+    hooks: CallHooks | None = None
 
     @property
     def resolver(self) -> Resolver | None:
@@ -338,6 +383,8 @@ class Call:
         ran: whether the function was called.
         booked: whether budgets have reserved it.
         recorded: whether its start is in the record.
+        hook_yes: the hook that would answer its question with yes; empty if none does.
+        hook_texts, hook_failures: what hooks have said to the model, and those that failed.
     """
 
     parts: Parts
@@ -358,6 +405,9 @@ class Call:
     ran: bool = False
     booked: bool = False
     recorded: bool = False
+    hook_yes: str = ""
+    hook_texts: tuple[str, ...] = ()
+    hook_failures: tuple[str, ...] = ()
     _context: Context | None = None
     _valid: ValidCall | None = None
 
@@ -380,6 +430,11 @@ class Call:
         if self._context is None:
             self._context = self.inner_context(self.plan.effects)
         return self._context
+
+    @property
+    def proposes(self) -> bool:
+        """Whether its effects are those that it asks leave for, and not its own."""
+        return (self.tool.canonical or self.tool.name) == PROPOSE_PLAN
 
     def inner_context(self, effects: tuple[Effect, ...] | None = None) -> Context:
         """A context for the tool's code; without effects for planning, where nothing is authorised yet."""

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from pegboard.core.call.authorise import authorise, check_secrets, evaluate
 from pegboard.core.call.call import (
     Call,
+    CallHooks,
     GrantStore,
     Middleware,
     Parts,
@@ -27,6 +28,7 @@ from pegboard.core.call.call import (
     Turn,
     new_call_id,
 )
+from pegboard.core.call.hooks import after_call
 from pegboard.core.call.plan import decode, marked_effects, plan, ports_of, situation_of
 from pegboard.core.call.provide import Provided
 from pegboard.core.call.run import run
@@ -82,6 +84,7 @@ class Pipeline:
         threads: how many blocking functions run at once.
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
         guards: taint, secrets and budgets; see Guards.
+        hooks: the user's own programs around calls; see CallHooks.
 
     Attributes:
         parts: all of these, as the stages use them.
@@ -105,6 +108,7 @@ class Pipeline:
         threads: int = 64,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         guards: Guards = NO_GUARDS,
+        hooks: CallHooks | None = None,
     ) -> None:
         provided = provide if isinstance(provide, Provided) else Provided(provide)
         self.parts = Parts(
@@ -121,6 +125,7 @@ class Pipeline:
             guards=guards,
             ports=ports_of(toolkit, provided),
             threads=ThreadPoolExecutor(threads, "pegboard-tool"),
+            hooks=hooks,
         )
 
     @property
@@ -160,6 +165,13 @@ class Pipeline:
                 if call is not None:
                     # Shielded: who cancels twice would else have used it for nothing.
                     await asyncio.shield(charge(call))
+                raise
+        if parts.hooks is not None and call is not None:
+            try:
+                result = await after_call(call, result)
+            except asyncio.CancelledError:
+                # The call has happened: its result is kept.
+                await asyncio.shield(record(call, result))
                 raise
         return record_finish(parts, result) if call is None else await record(call, result)
 

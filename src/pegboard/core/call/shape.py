@@ -80,7 +80,7 @@ def _labels(call: Call, value: Any) -> frozenset[str]:
     if taints is None or not (taints.held or call.plan.effects):
         return outer.labels
     labels = taints.labels(outer.session, outer.labels)
-    if not call.plan.effects or not call.ran:
+    if not call.plan.effects or not call.ran or call.proposes:
         return labels
     call.labels = taints.labels_of_result(
         call.plan, call.situation or situation_of(call.tool, outer), reached=_reached(value)
@@ -240,7 +240,12 @@ async def record(call: Call, result: ToolResult) -> ToolResult:
         with suppress(Exception):
             # A recorder that breaks must not turn a refusal into an exception; `record_finish` reports it.
             _record_start(call)
-    elif call.ran and (call.plan.effects or result.notes.labels) and not _did_nothing(call, result.error):
+    elif (
+        call.ran
+        and not call.proposes
+        and (call.plan.effects or result.notes.labels)
+        and not _did_nothing(call, result.error)
+    ):
         result = _propagate_taint(call, result)
     if call.booked:
         await charge(call, result)

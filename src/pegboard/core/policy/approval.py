@@ -245,6 +245,21 @@ class AllowOnce:
         return Approved(by=self._by)
 
 
+class NamedByPerson:
+    """For one call that a person has named word for word: naming it was the yes. It lifts no deny.
+
+    Args:
+        by: how the record names the person.
+    """
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+
+    async def decide(self, request: ApprovalRequest) -> Approved:
+        """Approve once."""
+        return Approved(by=self._by)
+
+
 class SuspendAll:
     """Every request is kept for a later answer (`--on-ask suspend`)."""
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Verdict
 from pegboard.core.errors import ConfigError, check_sequence
+from pegboard.core.policy.grants import target_of
 from pegboard.core.policy.rule_index import Found, RuleIndex
 from pegboard.core.policy.rules import Rule, Situation
 from pegboard.core.protected import OURS, protected_entry
 from pegboard.core.tool import Level
 
-Mode: TypeAlias = Literal["read-only", "ask", "workspace", "full"]
-MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace", "full")
+Mode: TypeAlias = Literal["read-only", "plan", "ask", "workspace", "full"]
+MODES: Final[tuple[Mode, ...]] = ("read-only", "plan", "ask", "workspace", "full")
+"""The strictest first."""
+
+PROPOSE_PLAN: Final = "propose_plan"
+"""The tool that ends mode `plan` when a person agrees to its effects, which it allows and does not have."""
 
 SHIPPED: Final[tuple[str, ...]] = (
     "deny delete:.git reason=it holds the repository's history",
@@ -109,13 +114,14 @@ class Policy:
     """Mode, rules and grants.
 
     Attributes:
-        mode: the ceiling and the defaults: read-only, ask, workspace, full.
+        mode: the ceiling and the defaults: read-only, plan, ask, workspace, full.
         rules: in order of precedence within their verdict; see Rule. The shipped rules come first.
         grants: remembered yeses, None = none.
         sandboxed: whether exec runs confined; where not, every exec asks (security.md).
         shipped: whether the shipped rules apply, and a change of a protected file asks.
         protected: the entry that protects a target, None where nothing does.
         home: the user's home folder, real path, for `~` in rules where the situation names none.
+        planned: what a person allowed with a plan: what goes beyond it asks; None = there was no plan.
 
     Raises:
         ConfigError: an unknown mode.
@@ -128,6 +134,7 @@ class Policy:
     shipped: bool = True
     protected: Callable[[str], str | None] = field(default=protected_entry, compare=False)
     home: str = ""
+    planned: tuple[Effect, ...] | None = None
     _all: tuple[Rule, ...] = field(init=False, repr=False, compare=False, default=())
     _index: RuleIndex = field(init=False, repr=False, compare=False, default=RuleIndex(()))
     _watched: RuleIndex | None = field(init=False, repr=False, compare=False, default=None)
@@ -148,7 +155,8 @@ class Policy:
     @property
     def revision(self) -> str:
         """A short digest of mode, rules and sandbox; part of what an approval is bound to."""
-        text = "\n".join([self.mode, str(self.sandboxed), *map(str, self._all)])
+        planned = () if self.planned is None else ("plan", *map(str, map(_planned_key, self.planned)))
+        text = "\n".join([self.mode, str(self.sandboxed), *map(str, self._all), *planned])
         import hashlib
 
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -212,14 +220,18 @@ class Policy:
     def _effect(
         self, effect: Effect, situation: Situation, level: Level, grants: list[str]
     ) -> EffectDecision:
-        ceiling = self._ceiling(effect)
+        proposed = self.mode == "plan" and situation.values.get("tool") == PROPOSE_PLAN
+        ceiling = None if proposed else self._ceiling(effect)
         if ceiling is not None:
-            return EffectDecision(effect, "deny", ceiling, "mode read-only allows no changes")
+            return EffectDecision(effect, "deny", ceiling, _CEILINGS[self.mode])
         deny, first, override = self._find(effect, situation)
         if deny is not None and override is None:
             return EffectDecision(effect, "deny", str(deny), deny.reason)
         if effect.at_least == "deny" and override is None:
             return EffectDecision(effect, "deny", "guard", effect.reason)
+        if proposed:
+            # No rule and no grant agrees to a plan: each was written for one act, and this allows many.
+            return EffectDecision(effect, "ask", "mode plan", "the plan needs your approval")
         if override is not None:
             return EffectDecision(effect, "allow", str(override), "a deny was overridden", _despite(override))
         if self.grants is not None and (
@@ -264,10 +276,10 @@ class Policy:
         return situation if situation.home or not self.home else replace(situation, home=self.home)
 
     def _ceiling(self, effect: Effect) -> str | None:
-        if self.mode != "read-only":
+        if self.mode not in _CEILINGS:
             return None
         if effect.kind in _NEVER_READ_ONLY or (effect.kind == "exec" and not effect.read_only):
-            return "mode read-only (ceiling)"
+            return f"mode {self.mode} (ceiling)"
         return None
 
     def _default(self, effect: Effect) -> tuple[Verdict, str]:
@@ -278,6 +290,11 @@ class Policy:
         if mode == "full":
             return "allow", ""
         inside = not effect.target.startswith("/")
+        if self.planned is not None and kind != "read" and not (kind == "exec" and effect.read_only):
+            if _planned_key(effect) in map(_planned_key, self.planned):
+                return "allow", ""
+            if not (kind == "exec" and _does_nothing_itself(effect)):
+                return "ask", "it is not part of the plan that you approved"
         if effect.at_least == "ask":
             return "ask", effect.reason or "the tool requires approval"
         if kind == "read":
@@ -291,6 +308,22 @@ class Policy:
         if mode == "workspace" and effect.at_least == "allow":
             return "allow", ""
         return "ask", f"{kind} needs approval in mode {mode}"
+
+
+_CEILINGS: Final[Mapping[str, str]] = {
+    "read-only": "mode read-only allows no changes",
+    "plan": "mode plan only reads until the user agrees to a plan; propose it with propose_plan",
+}
+"""What each mode that only reads says of a change."""
+
+
+def _planned_key(effect: Effect) -> tuple[str, str, str]:
+    """What makes an act the one that was planned: kind, exact target and the content that it is bound to."""
+    target = target_of(effect)
+    if effect.kind == "connect":
+        # A host means the ports of the web unless another is named.
+        target = target.removesuffix(":443").removesuffix(":80")
+    return effect.kind, target, effect.bound
 
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})

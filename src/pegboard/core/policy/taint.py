@@ -36,6 +36,11 @@ _HARMLESS: Final = re.compile(r"(?:.*[./])?(?:example|sample|template|dist|pub)$
 _OUTWARD: Final = frozenset({"connect", "send", "spawn", "schedule", "spend", "control", "call"})
 PIPED: Final = "\n\n<stdin>\n"
 """Stands in a task before what was piped into the command."""
+HOOKED: Final = "\n\n<hook>\n"
+"""Stands in a message before what a hook adds to it."""
+
+ATTACHED: Final = "\n\n<attached>\n"
+"""Stands in a message before the files and command output that were put beside what a person typed."""
 
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\\^{}|]+", re.IGNORECASE)
 _TRAILING: Final = ".,;:!?)]}*_"
@@ -173,9 +178,10 @@ class TaintTracker:
     def add_user_text(self, session: str, text: str) -> None:
         """What the user typed: the destinations in it are the user's own choice for what goes out.
 
-        What was piped in beside it comes from elsewhere and endorses nothing.
+        What was piped in or attached beside it, and what a hook says, comes from elsewhere and endorses nothing.
         """
-        text = text.partition(PIPED)[0]
+        for mark in (PIPED, ATTACHED, HOOKED):
+            text = text.partition(mark)[0]
         self.endorse_text(session, text)
         self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
 
