@@ -191,6 +191,22 @@ async def test_a_branch_has_what_happened_before_and_goes_its_own_way(app: App) 
     assert (await app.usage.report(3600)).runs == 3
 
 
+async def test_a_branch_and_a_history_leave_out_what_was_taken_back(app: App) -> None:
+    await say(app, "s", "First")
+    await say(app, "s", "Second")
+    second = (await app.runs.list())[0].id
+    async with app.sessions.open("s", model=f"scripted:{app.workspace.parent / 'turns.jsonl'}") as talk:
+        await talk.rewind(second)
+
+    assert await app.sessions.branch("s", "trial") == 1
+
+    for session in ("s", "trial"):
+        assert [e.text for e in (await app.sessions.messages(session)).entries] == [
+            "First",
+            "Answer to First",
+        ]
+
+
 async def test_a_branch_needs_a_run_that_has_ended_and_a_new_key(app: App) -> None:
     ask = calls("exec", command="curl -s https://example.com")
     await say(app, "s", "Fetch", ask, who=Interaction(approver=SuspendAll()))
