@@ -23,16 +23,16 @@ def sessions_command(
         str, typer.Argument(help="list, show, search, branch, compact, rename or delete.")
     ] = "list",
     key: Annotated[
-        str, typer.Argument(metavar="[KEY]", help="A session's key or label; for search, words.")
-    ] = "",
+        str | None, typer.Argument(metavar="[KEY]", help="A session's key or label; for search, words.")
+    ] = None,
     new: Annotated[
-        str, typer.Argument(metavar="[NEW]", help="For branch, the new key; for rename, the label.")
-    ] = "",
+        str | None, typer.Argument(metavar="[NEW]", help="For branch, the new key; for rename, the label.")
+    ] = None,
     at: Annotated[
-        str, typer.Option("--at", metavar="RUN", help="For branch: go up to the end of this run.")
-    ] = "",
+        str | None, typer.Option("--at", metavar="RUN", help="For branch: go up to the end of this run.")
+    ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", help="How many sessions, messages or matches to show.")
+        int, typer.Option("--limit", metavar="N", help="How many sessions, messages or matches to show.")
     ] = 50,
     workspace: Workspace = None,
     config: ConfigFile = None,
@@ -49,7 +49,7 @@ def sessions_command(
         raise BuildError("--at is for sessions branch")
     if action == "branch" and not new:
         raise BuildError(f"sessions branch needs {needs}")
-    exit_with(options.run(partial(act, key=key, new=new, at=at, limit=limit, json=json)))
+    exit_with(options.run(partial(act, key=key or "", new=new or "", at=at or "", limit=limit, json=json)))
 
 
 async def _list(app: App, *, limit: int, json: bool, **_: str) -> int:
