@@ -289,6 +289,28 @@ async def test_a_session_sends_six_messages_a_minute(app: App) -> None:
     assert len(await Inbox(app.store).waiting("b")) == 6
 
 
+@owes("K-72")
+async def test_an_answer_is_kept_without_secrets_and_ends_with_a_purge(app: App) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+
+    def answer(asked: str, results: list[ToolResult]) -> Any:
+        if asked == "Ask" and not results:
+            return "sessions_send", {"session": "b", "message": "The key?", "timeout_s": 20}
+        return f"It is {token}" if asked.endswith("The key?") else "ok"
+
+    Minds.answer = answer
+    await say(app, "b", "Hello")
+
+    result = result_of(await say(app, "a", "Ask"))
+
+    kept = [row.value.decode() for row in await app.store.scan("session_messages")]
+    assert len(kept) == 1 and "It is [redacted:" in kept[0]
+    assert token not in str(result)
+    await app.retention.purge(["history"])
+    assert await app.store.scan("session_messages") == []
+    assert {row.task for row in await app.sessions.rows()} == {"(purged)"}
+
+
 async def test_two_sessions_that_ask_each_other_do_not_wait_for_each_other(app: App) -> None:
     def answer(asked: str, results: list[ToolResult]) -> Any:
         if results:

@@ -374,7 +374,7 @@ class App:
         return Worker(
             self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
             duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
-            on_answer=[self.schedules.note_answer, partial(note_answer, lambda: self.store)],
+            on_answer=[self.schedules.note_answer, partial(note_answer, lambda: self.store, lambda text: self.redactor.redact(text)[0])],
         )  # fmt: skip
 
     async def _serve(self, session: str, model: str) -> None:

@@ -305,8 +305,10 @@ def _late(sent: SentMessage) -> SentMessage:
     return sent if sent.status else replace(sent, late=True)
 
 
-async def note_answer(store: Callable[[], Store], message: InboundMessage, finished: RunFinished) -> None:
-    """Keep the answer to a message of another session; a Worker's `on_answer`."""
+async def note_answer(
+    store: Callable[[], Store], redact: Callable[[str], str], message: InboundMessage, finished: RunFinished
+) -> None:
+    """Keep the answer to a message of another session, without secrets; a Worker's `on_answer`."""
     if message.by != "session":
         return
     here = store()
@@ -316,7 +318,11 @@ async def note_answer(store: Callable[[], Store], message: InboundMessage, finis
         if sent.status:
             return sent
         return replace(
-            sent, status=finished.status, answer=finished.answer, error=finished.error, labels=labels
+            sent,
+            status=finished.status,
+            answer=redact(finished.answer),
+            error=redact(finished.error),
+            labels=labels,
         )
 
     def reply(sent: SentMessage) -> Sequence[Put]:

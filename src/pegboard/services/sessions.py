@@ -388,7 +388,9 @@ class Sessions:
 
     async def rows(self) -> Sequence[SessionRow]:
         """All sessions, the last used first, with what a list shows."""
-        return await SessionRows(self._history.store).list()
+        rows = await SessionRows(self._history.store).list()
+        # A message that only waits has not been through what is recorded.
+        return [replace(row, task=self._redact(row.task)) if row.waiting else row for row in rows]
 
     async def find(self, session: str) -> SessionRow:
         """A session by its key, a short form of it, its label or `@label`.

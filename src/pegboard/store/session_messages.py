@@ -106,6 +106,14 @@ class SessionMessages:
             gone = [Put("session_messages", row.value.decode(), None) for row in rows]
             await self._store.put(*gone, *(Put(_BY_SENDER, row.key, None) for row in rows))
 
+    async def purge(self, *, before: float) -> None:
+        """Forget what all sessions have sent before a time."""
+        old = {key for key, message in (await self._table.scan()).items() if message.at < before}
+        rows = [row for row in await self._store.scan(_BY_SENDER) if row.value.decode() in old]
+        gone = [Put("session_messages", id, None) for id in sorted(old)]
+        if gone:
+            await self._store.put(*gone, *(Put(_BY_SENDER, row.key, None) for row in rows))
+
     async def _found(self, rows: Sequence[Row]) -> list[SentMessage]:
         found = [await self.get(row.value.decode()) for row in rows]
         return [message for message in found if message is not None]

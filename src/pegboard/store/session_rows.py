@@ -132,6 +132,14 @@ class SessionRows:
             self._table.put_of(session, empty), self._names.put_of(session, _Named(deleted=True))
         )
 
+    async def purge(self, session: str, *, before: float, instead: str) -> None:
+        """Put another text in the place of the task of a session that began before a time."""
+
+        def purged(row: _Stored | None) -> _Stored | None:
+            return replace(row, task=instead) if row is not None and row.created < before else row
+
+        await self._table.change(session, purged)
+
     async def _count(self, session: str, after: int) -> int:
         return len(await self._store.read(session, after=after, types=COUNTED, bodies=False))
 
