@@ -14,10 +14,11 @@ from typing import Any, cast
 
 import pytest
 
-from pegboard import PURE, Agent, Effect, ToolResult, builtin, tool
-from pegboard.core.events import CallFinished, Event, UserSaid
+from pegboard import PURE, Agent, Effect, Limits, ToolResult, builtin, tool
+from pegboard.core.events import CallFinished, Event, RunFinished, UserSaid
 from pegboard.models.scripted import ModelRequest, ScriptedModel
 from pegboard.ports.subagents import AgentSpec
+from pegboard.runtime.replay import replay
 from tests.ledger import owes
 from tests.waiting import until
 
@@ -248,6 +249,28 @@ async def test_a_subagent_may_see_the_conversation_and_go_on_with_its_own() -> N
     assert texts[1] == ["First", "report 1", "Second"]
     assert "The secret word is plum" in texts[2][0]
     assert texts[2][0].endswith("Your task:\n\nThird")
+
+
+async def test_what_subagents_use_counts_for_the_limits_of_their_parent() -> None:
+    used = {"input_tokens": 600, "output_tokens": 1}
+    model = two_minds(
+        [
+            {
+                **calls("call_subagent", agent_name="general", instruction="Read"),
+                "usage": {"input_tokens": 10},
+            },
+            {"text": "Never asked."},
+        ],
+        lambda r: {"text": "A long page.", "usage": used},
+    )
+    agent = Agent(tools=builtin("call_subagent"), model=model, limits=Limits(tokens=500))
+
+    answer = await agent.run("Go")
+
+    assert answer.status == "limit"
+    ended = [e for e in answer.events if isinstance(e, RunFinished)]
+    assert ended[0].error == "budget of the run: 611 of 500 tokens, with its subagents"
+    assert (await replay(answer.events, answer.run_id)).finished == ended[0]
 
 
 async def test_what_a_subagent_has_read_marks_its_parent() -> None:

@@ -35,7 +35,7 @@ from pegboard.core.policy.policy import PROPOSE_PLAN, Policy
 from pegboard.core.result import text_of
 from pegboard.core.tool_search import BEYOND
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import AssistantMessage, UserMessage
+from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
 from pegboard.ports.todos import Todos
 
 if TYPE_CHECKING:
@@ -471,6 +471,7 @@ class Agent:
     ) -> RunFinished:
         from pegboard.app.wiring import RunningSession
         from pegboard.runtime.answers import AnsweredApprover
+        from pegboard.runtime.budget import overspent
         from pegboard.runtime.fold import fold, user_messages
         from pegboard.runtime.loop import Loop, RunState, own_code
         from pegboard.runtime.output import OutputReader
@@ -514,6 +515,12 @@ class Agent:
         async def charge(message: AssistantMessage) -> None:
             if meter is not None:
                 await meter.charge("", turn_context, Spent(money=message.usage.cost_usd or 0.0))
+
+        async def unpaid() -> str:
+            if meter is not None and (why := await meter.exhausted_reason(turn_context)):
+                return why
+            spent = [await find(state.session, state.id) for find in wiring.spent]
+            return overspent(self.limits, Usage.total([state.usage, *spent])) if spent else ""
 
         turns = self.executor.with_recorder(
             tee, approver=approver, middleware=() if traced is None else (traced.tool,)
@@ -566,7 +573,7 @@ class Agent:
             offer=self._offer,
             latest_tools=latest_tools,
             answers={} if given is None else given.answers,
-            unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
+            unpaid=unpaid if meter is not None or wiring.spent else None,
             charge=None if meter is None else charge,
             policy=_policy_detail(self.executor.policy),
             latest_policy=latest_policy,
