@@ -17,8 +17,10 @@ import pytest
 from pegboard import PURE, Agent, Effect, Limits, ToolResult, builtin, tool
 from pegboard.core.events import CallFinished, Event, RunFinished, UserSaid
 from pegboard.models.scripted import ModelRequest, ScriptedModel
-from pegboard.ports.subagents import AgentSpec
+from pegboard.ports.store import Store
+from pegboard.ports.subagents import AgentSpec, Subagents
 from pegboard.runtime.replay import replay
+from pegboard.store.children import Children
 from tests.ledger import owes
 from tests.waiting import until
 
@@ -271,6 +273,47 @@ async def test_what_subagents_use_counts_for_the_limits_of_their_parent() -> Non
     ended = [e for e in answer.events if isinstance(e, RunFinished)]
     assert ended[0].error == "budget of the run: 611 of 500 tokens, with its subagents"
     assert (await replay(answer.events, answer.run_id)).finished == ended[0]
+
+
+async def test_a_report_that_comes_after_its_parent_has_ended_is_read_by_the_next_run(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    @tool(effects=PURE)
+    async def until_the_parent_has_ended() -> str:
+        """Wait."""
+        await ended.wait()
+        return "over"
+
+    def child(request: ModelRequest) -> Mapping[str, Any]:
+        if len(request.messages) == 1:
+            return calls("until_the_parent_has_ended")
+        return {"text": "Late but here."}
+
+    model = two_minds(
+        [calls("spawn", task="Wait"), {"text": "No time left."}, {"text": "Now I know."}], child
+    )
+    agent = Agent(
+        tools=[until_the_parent_has_ended, *builtin("spawn")], model=model, limits=Limits(turns=1),
+        subagents=[AgentSpec(name="general", tools=("until_the_parent_has_ended",))], store=tmp_path / "s.sqlite",
+    )  # fmt: skip
+    first = await agent.run("Go", session="s")
+    assert first.status == "limit"
+    ended.set()
+    runs = agent.executor.wiring.provided[Subagents]
+    store = runs._host.store("s")
+    await soon_async(store)
+
+    second = await agent.run("And?", session="s")
+
+    assert any(by == "subagent" and "Late but here." in text for by, text in said(list(second.events)))
+    await agent.aclose()
+
+
+async def soon_async(store: Store) -> None:
+    """Wait until the one subagent has ended."""
+    async with asyncio.timeout(30):
+        while [c.status for c in await Children(store).all()] != ["done"]:
+            await asyncio.sleep(0.01)
 
 
 async def test_what_a_subagent_has_read_marks_its_parent() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pegboard.core.call.provide import Provided
@@ -54,6 +54,7 @@ class ExecutorHost:
     wiring: Parts
     runs: Callable[[Any], object]
     backing: Backing | None = None
+    _places: dict[str, Backing | None] = field(default_factory=dict[str, "Backing | None"])
 
     def store(self, session: str) -> Store:
         """See Host."""
@@ -102,7 +103,10 @@ class ExecutorHost:
 
     def _backing(self, session: str) -> Backing | None:
         running = self.wiring.sessions.get(session)
-        return self.backing if running is None else running.backing
+        if running is not None:
+            # Remembered: a subagent may report after its parent's run has ended at a limit.
+            self._places[session] = running.backing
+        return self._places.get(session, self.backing)
 
     def _agent(self, child: Child, spec: AgentSpec) -> Any:
         """An agent like the parent's, with some of its tools."""
