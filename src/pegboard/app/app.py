@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pegboard.runtime.subagents import SubagentRuns
     from pegboard.services.agents import Agents
     from pegboard.services.approvals import Approvals
+    from pegboard.services.artifacts import Artifacts
     from pegboard.services.audit import Audit
     from pegboard.services.backups import Backups
     from pegboard.services.calls import Calls
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from pegboard.services.slash_commands import SlashCommands
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
-    from pegboard.services.worker import Worker
+    from pegboard.services.worker import Watcher, Worker
     from pegboard.shell.sandbox.selection import SelectedBackend
 
 
@@ -234,6 +235,13 @@ class App:
         return Approvals(self.history, cast(StoredGrants, self.policy.grants))
 
     @property
+    def artifacts(self) -> Artifacts:
+        """What sessions have made apart from the workspace."""
+        from pegboard.services.artifacts import Artifacts
+
+        return Artifacts(self.history)
+
+    @property
     def audit(self) -> Audit:
         """Proof of what was done."""
         from pegboard.services.audit import Audit
@@ -359,12 +367,19 @@ class App:
         """
         return await self.schedules.scheduler(self, self.history, notify=notify or self.on_warning)
 
-    def worker(self, interaction: Interaction = NOBODY, *, model: str | None = None) -> Worker:
+    def worker(
+        self,
+        interaction: Interaction = NOBODY,
+        *,
+        model: str | None = None,
+        watcher: Watcher | None = None,
+    ) -> Worker:
         """Runs sessions on what waits for them, and fires schedules.
 
         Args:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
+            watcher: sees its runs' events.
         """
         from pegboard.services.schedules import ScheduleDuty
         from pegboard.services.worker import Worker
@@ -372,7 +387,7 @@ class App:
         notify = interaction.notify
         return Worker(
             self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
-            duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
+            watcher=watcher, duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
             on_answer=[self.schedules.note_answer],
         )  # fmt: skip
 

@@ -41,6 +41,22 @@ class OnAnswer(Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """Sees what a worker's runs do, as it happens."""
+
+    async def on_resume(self, row: RunRow) -> None:
+        """A run is about to be taken further."""
+        ...
+
+    def on_event(self, session: str, event: Event) -> None:
+        """A run of the session did something."""
+        ...
+
+    def on_pause(self, session: str) -> None:
+        """The worker has let go of the session; all that its run did is stored."""
+        ...
+
+
 class Worker:
     """Works until it is cancelled, or until nothing is left to do.
 
@@ -54,6 +70,7 @@ class Worker:
         interaction: who answers; None = nobody, so that runs that ask are suspended or denied by the approver.
         duties: what else it does.
         on_answer: each is given the answer to a message that wanted one.
+        watcher: sees its runs' events.
         model: as `--model` takes it; None = the first that is found.
         most: sessions that it runs at once.
     """
@@ -68,6 +85,7 @@ class Worker:
         interaction: Interaction = NOBODY,
         duties: Sequence[Duty] = (),
         on_answer: Sequence[OnAnswer] = (),
+        watcher: Watcher | None = None,
         model: str | None = None,
         most: int = MOST,
     ) -> None:
@@ -78,6 +96,7 @@ class Worker:
         self._interaction = interaction
         self._duties = duties
         self._on_answer = on_answer
+        self._watcher = watcher
         self._model = model
         self._most = most
         self._inbox = Inbox(history.store)
@@ -112,7 +131,9 @@ class Worker:
             SessionBusy: another process works on it.
         """
         while (row := await self._resumable(session)) is not None:
-            await self._drain(self._runs.resume(row, self._interaction))
+            if self._watcher is not None:
+                await self._watcher.on_resume(row)
+            await self._drain(session, self._runs.resume(row, self._interaction))
         while (message := await self._next(session)) is not None:
             finished = (await self._read(session)).get(message.id) or await self._start(message)
             if finished is None or finished.status == "suspended":
@@ -209,12 +230,19 @@ class Worker:
     async def _start(self, message: InboundMessage) -> RunFinished | None:
         model = str(message.metadata.get("model") or "") or self._model
         async with self._sessions.open(message.session, self._interaction, model=model) as talk:
-            return await self._drain(talk.answer(message))
+            return await self._drain(message.session, talk.answer(message))
 
-    async def _drain(self, events: AsyncGenerator[Event]) -> RunFinished | None:
+    async def _drain(self, session: str, events: AsyncGenerator[Event]) -> RunFinished | None:
         finished: RunFinished | None = None
-        async with aclosing(events):
-            async for event in events:
-                if isinstance(event, RunFinished):
-                    finished = event
+        watcher = self._watcher
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if watcher is not None:
+                        watcher.on_event(session, event)
+                    if isinstance(event, RunFinished):
+                        finished = event
+        finally:
+            if watcher is not None:
+                watcher.on_pause(session)
         return finished
