@@ -167,9 +167,9 @@ class Api:
             shown = preview_to_dict(await self._app.calls.preview(name, body.arguments))
         else:
             shown = (await self._app.calls.call(name, body.arguments)).to_dict()
-        error = shown["error"]
-        refused = error is not None and (error["code"] in STATUS or error["code"] == "invalid_arguments")
-        return Json(shown, STATUS.get(error["code"], 400) if refused else 200)
+        code = shown["error"]["code"] if shown["error"] else ""
+        # A call that ran and failed has been answered; one that never ran is an error of the request.
+        return Json(shown, 400 if code == "invalid_arguments" else STATUS.get(code, 200))
 
     # -- sessions -----------------------------------------------------------------------------------
 
@@ -296,7 +296,8 @@ class Api:
 
     async def config_schema(self, request: Request) -> Any:
         """The keys that there are."""
-        return {"type": "object", "additionalProperties": False, "properties": {key: {} for key in KEYS}}
+        properties: dict[str, Any] = {key: {} for key in KEYS}
+        return {"type": "object", "additionalProperties": False, "properties": properties}
 
     async def change_config(self, request: Request) -> Any:
         """Change keys of the user's settings file, all or none, if it still is the file that `base` names."""

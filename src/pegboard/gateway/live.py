@@ -235,8 +235,9 @@ class LiveRuns:
             while not self._stopping:
                 part, begun = self._parts.get(row.id), self._begun
                 if part is not None and after[0] >= part.first:
-                    async for after, event in self._part(part, after):
-                        yield after, event
+                    async for place, event in self._part(part, after):
+                        after = place
+                        yield place, event
                         if _is_end(event):
                             return
                     looked = ""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import platform
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.config.agent_files import trusted_with
 from pegboard.config.edit import read_key, set_key, settings_file, write_starter
@@ -297,19 +299,13 @@ class SettingsFiles:
             BuildError: the file is not TOML.
             ConfigError: no such key, or a value does not fit it.
         """
-        import tomlkit
-
         before, path = self._read(), settings_file(self._paths.config)
         if hashlib.sha256(before).hexdigest() != base:
             raise Conflict(f"{path} has changed since", hint="Read it again and repeat the change.")
         there = path.exists()
         try:
             for key, value in values.items():
-                try:
-                    text = tomlkit.item(value).as_string()
-                except (ValueError, TypeError):
-                    raise ConfigError(f"{key}: TOML has no {type(value).__name__}") from None
-                set_key(path, key, text, self._paths)
+                set_key(path, key, _toml(value), self._paths)
         except PegboardError:
             if there:
                 path.write_bytes(before)
@@ -320,6 +316,32 @@ class SettingsFiles:
     def _read(self) -> bytes:
         path = settings_file(self._paths.config)
         return path.read_bytes() if path.is_file() else b""
+
+
+def _toml(value: Any) -> str:
+    """A JSON value as TOML writes it on one line.
+
+    Raises:
+        ConfigError: TOML has no null, and no half of a surrogate pair.
+    """
+    match value:
+        case None:
+            raise ConfigError("null is not a value of the settings; leave the key out")
+        case dict():
+            pairs = cast("dict[str, Any]", value).items()
+            text = (
+                "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in pairs) + "}"
+            )
+        case list():
+            text = "[" + ", ".join(map(_toml, cast("list[Any]", value))) + "]"
+        case _:
+            text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+        tomllib.loads(f"value = {text}")
+    except ValueError as error:
+        raise ConfigError(f"the value cannot be written as TOML: {error}") from None
+    return text
 
 
 def _has(module: str) -> bool:
