@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def serve(folder: Path) -> Serve:
     @asynccontextmanager
     async def serving(
         *turns: dict[str, Any], clock: Callable[[], float] | None = None, notes: list[str] | None = None
-    ) -> AsyncIterator[httpx2.AsyncClient]:
+    ) -> AsyncGenerator[httpx2.AsyncClient]:
         model = None
         if turns:
             file = folder.parent / "turns.jsonl"

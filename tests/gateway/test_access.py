@@ -82,7 +82,7 @@ async def test_a_body_over_the_limit_is_refused(serve: Serve) -> None:
     async with serve() as client:
         answer = await client.post("/api/runs", json={"task": "x" * (5 * 1024 * 1024)})
 
-    assert answer.status_code == 413 and answer.json()["error"]["code"] == "too_large"
+    assert answer.status_code == 413
 
 
 BODIES: list[Any] = [
@@ -107,9 +107,9 @@ async def test_nothing_that_a_client_sends_makes_the_gateway_fail(serve: Serve) 
         document = (await client.get("/openapi.json")).json()
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
+                names = [p["name"] for p in operation["parameters"] if p["in"] == "path"]
                 for part in ("x", "..%2F..%2Fetc", "%00", "%FF", "a" * 500):
                     for body in BODIES if "requestBody" in operation else [None]:
-                        names = [p["name"] for p in operation["parameters"] if p["in"] == "path"]
                         url = path
                         for name in names:
                             url = url.replace(f"{{{name}}}", part)

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -23,7 +23,7 @@ def command(*words: str) -> list[str]:
 @contextmanager
 def serving(
     folder: Path, *words: str, **variables: str
-) -> Iterator[tuple[str, IO[str], subprocess.Popen[str]]]:
+) -> Generator[tuple[str, IO[str], subprocess.Popen[str]]]:
     with subprocess.Popen(
         command(*words), cwd=folder, text=True, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
         env={**os.environ, **variables},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -16,7 +16,6 @@ from pegboard.core.events import TRANSIENT, CallFinished, Event, ModelReplied, R
 from pegboard.gateway.errors import TooBusy
 from pegboard.ports.messages import InboundMessage
 from pegboard.services.history import History
-from pegboard.services.runs import Runs
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Sessions
 from pegboard.store.runs import RunRow
@@ -41,6 +40,7 @@ class _Part:
     events: list[tuple[Place, Event]] = field(default_factory=list[tuple[Place, Event]])
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     last: Place = (0, 0)
+    end: RunFinished | None = None
     over: bool = False
 
     def __post_init__(self) -> None:
@@ -77,15 +77,14 @@ class LiveRuns:
     """Starts runs, and tells whoever follows one what it does; a Watcher of the worker.
 
     Args:
-        runs, sessions, history: the services.
+        sessions, history: the services.
         interaction: who answers; its approver suspends a run, which the worker takes further once it is answered.
         model: as `--model` takes it, for runs that name none.
     """
 
     def __init__(
-        self, runs: Runs, sessions: Sessions, history: History, interaction: Interaction, *, model: str | None
+        self, sessions: Sessions, history: History, interaction: Interaction, *, model: str | None
     ) -> None:
-        self._runs = runs
         self._sessions = sessions
         self._history = history
         self._interaction = interaction
@@ -127,34 +126,31 @@ class LiveRuns:
                 hint="Try again later.",
             )
         key = session or new_id("run-session")
-        model = model or self._model
-        if labels:
-            events = self._answer(
-                InboundMessage(session=key, content=task, id=new_id("in"), labels=labels), model
-            )
-        else:
-            events = self._runs.start(task, self._interaction, session=key, model=model)
         started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        work = asyncio.create_task(self._work(key, events, started))
+        work = asyncio.create_task(self._work(key, task, labels, model, started))
         self._tasks.add(work)
         work.add_done_callback(self._tasks.discard)
         return await asyncio.shield(started), key
 
-    async def _answer(self, message: InboundMessage, model: str | None) -> AsyncGenerator[Event]:
-        async with (
-            self._sessions.open(message.session, self._interaction, model=model) as talk,
-            aclosing(talk.answer(message)) as events,
-        ):
-            async for event in events:
-                yield event
-
-    async def _work(self, session: str, events: AsyncGenerator[Event], started: asyncio.Future[str]) -> None:
+    async def _work(
+        self,
+        session: str,
+        task: str,
+        labels: tuple[str, ...],
+        model: str | None,
+        started: asyncio.Future[str],
+    ) -> None:
         try:
-            async with aclosing(events):
-                async for event in events:
-                    self.on_event(session, event)
-                    if isinstance(event, RunStarted) and not started.done():
-                        started.set_result(event.run)
+            async with self._sessions.open(session, self._interaction, model=model or self._model) as talk:
+                message = InboundMessage(session=session, content=task, id=new_id("in"), labels=labels)
+                events = talk.answer(message) if labels else talk.send(task)
+                async with aclosing(events):
+                    async for event in events:
+                        self.on_event(session, event)
+                        if isinstance(event, RunStarted):
+                            # Whoever is told of the run finds it in the history.
+                            await talk.flush()
+                            started.set_result(event.run)
         except PegboardError as error:
             if started.done():
                 self._interaction.notify(f"a run of session {session} ended: {error}")
@@ -177,7 +173,10 @@ class LiveRuns:
         if isinstance(event, RunStarted):
             self._open(session, event.run, 0)
         part = self._parts.get(self._run_of.get(session, ""))
-        if part is not None:
+        if part is not None and isinstance(event, RunFinished):
+            # Told when it is stored: whoever hears of the end finds it, and what the run waits for, in the history.
+            part.end = event
+        elif part is not None:
             part.add(event)
         self._count(event)
 
@@ -186,6 +185,8 @@ class LiveRuns:
         part = self._parts.pop(self._run_of.pop(session, ""), None)
         if part is not None:
             part.over = True
+            if part.end is not None:
+                part.add(part.end)
             part.wake()
 
     def _open(self, session: str, run: str, stored: int) -> None:

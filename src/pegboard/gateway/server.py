@@ -97,7 +97,7 @@ class Gateway:
         self._model = model
         # What asks is suspended; the worker takes the run further once a person has answered.
         self._interaction = Interaction(approver=SuspendAll(), notify=notify)
-        self._live = LiveRuns(app.runs, app.sessions, app.history, self._interaction, model=model)
+        self._live = LiveRuns(app.sessions, app.history, self._interaction, model=model)
         self._rate = Rate(RATE, BURST, clock=clock)
         self.endpoints = self._endpoints()
 
