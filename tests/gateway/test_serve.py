@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -76,3 +77,35 @@ def test_it_does_not_listen_for_other_machines_without_a_token(folder: Path, tok
     )  # fmt: skip
 
     assert done.returncode == 2 and "PEGBOARD_TOKEN" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_a_signal_interrupts_goes_on_when_it_is_started_again(folder: Path) -> None:
+    turns = folder.parent / "turns.jsonl"
+    wait = {
+        "calls": [{"name": "exec", "arguments": {"command": "sleep 60", "timeout": 90, "yield_ms": 90000}}]
+    }
+    turns.write_text("\n".join(json.dumps(t) for t in (wait, {"text": "Over."})))
+    variables = {"PEGBOARD_TOKEN": "of-the-environment"}
+    headers = {"Authorization": "Bearer of-the-environment"}
+
+    with (
+        serving(folder, "--model", f"scripted:{turns}", "--mode", "full", **variables) as (url, _, process),
+        httpx2.Client(base_url=url, headers=headers, trust_env=False) as client,
+    ):
+        run = client.post("/api/runs", json={"task": "wait"}).json()["run"]
+        with client.stream("GET", f"/api/runs/{run}/events") as events:
+            any("call.started" in line for line in events.iter_lines())
+        process.send_signal(signal.SIGTERM)
+        ended = process.wait(timeout=30)
+    with (
+        serving(folder, "--model", f"scripted:{turns}", "--mode", "full", **variables) as (url, _, process),
+        httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as client,
+    ):
+        with client.stream("GET", f"/api/runs/{run}/events") as events:
+            seen = [line for line in events.iter_lines() if line.startswith("event: ")]
+        shown = client.get(f"/api/runs/{run}").json()
+
+    assert ended == 0
+    assert "event: run.resumed" in seen
+    assert (shown["status"], shown["answer"]) == ("done", "Over.")

@@ -34,7 +34,7 @@ def serve_command(
     host: Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
-    ] = 8765,
+    ] = 8770,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
