@@ -79,33 +79,43 @@ def test_it_does_not_listen_for_other_machines_without_a_token(folder: Path, tok
     assert done.returncode == 2 and "PEGBOARD_TOKEN" in done.stderr
 
 
-@pytest.mark.slow
-def test_a_run_that_a_signal_interrupts_goes_on_when_it_is_started_again(folder: Path) -> None:
-    turns = folder.parent / "turns.jsonl"
-    wait = {
-        "calls": [{"name": "exec", "arguments": {"command": "sleep 60", "timeout": 90, "yield_ms": 90000}}]
-    }
-    turns.write_text("\n".join(json.dumps(t) for t in (wait, {"text": "Over."})))
-    variables = {"PEGBOARD_TOKEN": "of-the-environment"}
+WAITS = {"calls": [{"name": "exec", "arguments": {"command": "sleep 1", "yield_ms": 60000}}]}
+VARIABLES = {"PEGBOARD_TOKEN": "of-the-environment"}
+
+
+@contextmanager
+def client(url: str) -> Generator[httpx2.Client]:
     headers = {"Authorization": "Bearer of-the-environment"}
+    with httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as opened:
+        yield opened
 
-    with (
-        serving(folder, "--model", f"scripted:{turns}", "--mode", "full", **variables) as (url, _, process),
-        httpx2.Client(base_url=url, headers=headers, trust_env=False) as client,
-    ):
-        run = client.post("/api/runs", json={"task": "wait"}).json()["run"]
-        with client.stream("GET", f"/api/runs/{run}/events") as events:
-            any("call.started" in line for line in events.iter_lines())
-        process.send_signal(signal.SIGTERM)
+
+def start(http: httpx2.Client, until: str) -> str:
+    """A run that has come to an event of this type."""
+    run: str = http.post("/api/runs", json={"task": "wait"}).json()["run"]
+    with http.stream("GET", f"/api/runs/{run}/events") as events:
+        assert any(line == f"event: {until}" for line in events.iter_lines())
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "events"), [(signal.SIGTERM, 0), (signal.SIGKILL, 1)])
+def test_a_run_ends_before_the_gateway_does_and_goes_on_after_a_crash(
+    folder: Path, number: signal.Signals, events: int
+) -> None:
+    turns = folder.parent / "turns.jsonl"
+    turns.write_text("\n".join(json.dumps(t) for t in (WAITS, {"text": "Over."})))
+    words = ("--model", f"scripted:{turns}", "--mode", "full")
+
+    with serving(folder, *words, **VARIABLES) as (url, _, process), client(url) as http:
+        run = start(http, "call.started")
+        process.send_signal(number)
         ended = process.wait(timeout=30)
-    with (
-        serving(folder, "--model", f"scripted:{turns}", "--mode", "full", **variables) as (url, _, process),
-        httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as client,
-    ):
-        with client.stream("GET", f"/api/runs/{run}/events") as events:
-            seen = [line for line in events.iter_lines() if line.startswith("event: ")]
-        shown = client.get(f"/api/runs/{run}").json()
+    with serving(folder, *words, **VARIABLES) as (url, _, process), client(url) as http:
+        with http.stream("GET", f"/api/runs/{run}/events") as stream:
+            seen = [line for line in stream.iter_lines() if line.startswith("event: ")]
+        shown = http.get(f"/api/runs/{run}").json()
 
-    assert ended == 0
-    assert "event: run.resumed" in seen
+    assert ended == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+    assert seen.count("event: run.resumed") == events
     assert (shown["status"], shown["answer"]) == ("done", "Over.")

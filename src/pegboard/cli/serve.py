@@ -93,5 +93,5 @@ async def _serve(app: App, *, host: str, port: int, hosts: list[str], model: str
     try:
         await serving
     except asyncio.CancelledError:
-        print_note("stopped; interrupted runs go on when it is started again")
+        print_note("stopped")
     return 0

@@ -285,13 +285,10 @@ class LiveRuns:
             part.wake()
         self._wake_begun()
 
-    async def drain(self, seconds: float) -> None:
-        """Let runs end by themselves for a while, then cancel them; the next worker goes on with those."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The runs that were started and have not ended."""
+        return list(self._tasks)
 
 
 def _is_end(event: Event) -> bool:

@@ -113,7 +113,7 @@ class Gateway:
     ) -> None:
         """Serve until cancelled; then take no more requests, let runs end for `drain_s` seconds, and stop.
 
-        A run that has not ended by then is interrupted; the next gateway or worker goes on with it.
+        A run that has not ended by then is cancelled.
 
         Args:
             host, port, tokens, hosts, on_start: see `pegboard.net.asgi.server.serve`.
@@ -141,9 +141,12 @@ class Gateway:
             self._live.stop()
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
-            await self._live.drain(drain_s)
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            worker.stop()
+            tasks = [working, *self._live.tasks]
+            await asyncio.wait(tasks, timeout=drain_s)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- endpoints ----------------------------------------------------------------------------------
 

@@ -102,6 +102,7 @@ class Worker:
         self._inbox = Inbox(history.store)
         self._working: dict[str, asyncio.Task[None]] = {}
         self._failed: set[str] = set()
+        self._stopping = False
 
     async def work(self, *, until_idle: bool = False) -> None:
         """Work on what there is, look again every half second.
@@ -111,10 +112,12 @@ class Worker:
         """
         try:
             while True:
-                for duty in self._duties:
-                    await duty.tick()
-                await self._take_sessions()
-                if until_idle and not self._working:
+                if not self._stopping:
+                    for duty in self._duties:
+                        await duty.tick()
+                    await self._take_sessions()
+                self._end_done()
+                if (until_idle or self._stopping) and not self._working:
                     return
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
@@ -123,6 +126,10 @@ class Worker:
             for task in self._working.values():
                 task.cancel()
             await asyncio.gather(*self._working.values(), return_exceptions=True)
+
+    def stop(self) -> None:
+        """Take no more sessions and do no more duties; `work` returns once those that it has are over."""
+        self._stopping = True
 
     async def serve(self, session: str) -> None:
         """Take a session further: resume its run, then run it on the messages that wait, until none is left.
@@ -145,8 +152,7 @@ class Worker:
     # -- what there is --------------------------------------------------------------------------
 
     async def _take_sessions(self) -> None:
-        for key in [key for key, task in self._working.items() if task.done()]:
-            self._end(key, self._working.pop(key))
+        self._end_done()
         waiting = [m.session for m in await self._inbox.all() if m.wake and self._is_here(m)]
         interrupted = [row.stream for row in await self._interrupted()]
         for session in dict.fromkeys((*interrupted, *waiting)):
@@ -156,6 +162,10 @@ class Worker:
                 continue
             if await self._history.holder(session) is None and await self._can_go_on(session):
                 self._working[session] = asyncio.create_task(self._serve(session))
+
+    def _end_done(self) -> None:
+        for key in [key for key, task in self._working.items() if task.done()]:
+            self._end(key, self._working.pop(key))
 
     async def _serve(self, session: str) -> None:
         with suppress(SessionBusy):  # Another worker was faster.
