@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pegboard.services.backups import Backups
     from pegboard.services.calls import Calls
     from pegboard.services.checks import Checks
+    from pegboard.services.outbox import StoredMessages
     from pegboard.services.policies import Policies
     from pegboard.services.retention import Retention
     from pegboard.services.runs import Runs
@@ -279,6 +280,16 @@ class App:
         )  # fmt: skip
 
     @property
+    def messages(self) -> StoredMessages:
+        """The messages that go to people."""
+        from pegboard.app.messages import stored_messages
+
+        return stored_messages(
+            self._connected, config=self.config, policy=self.policy, redact=self.redactor, workspace=self.workspace,
+            notify=self.on_warning,
+        )  # fmt: skip
+
+    @property
     def policies(self) -> Policies:
         """Why calls are allowed, asked or denied."""
         from pegboard.services.policies import Policies
@@ -311,11 +322,7 @@ class App:
         """The jobs that put messages into sessions at their times."""
         from pegboard.services.schedules import StoredSchedules
 
-        async def store() -> HistoryStore:
-            await self.store.connect()
-            return self.store
-
-        return StoredSchedules(store, settings=self.config.schedules, workspace=self.workspace)
+        return StoredSchedules(self._connected, settings=self.config.schedules, workspace=self.workspace)
 
     @property
     def servers(self) -> Servers:
@@ -374,21 +381,25 @@ class App:
         model: str | None = None,
         watcher: Watcher | None = None,
     ) -> Worker:
-        """Runs sessions on what waits for them, and fires schedules.
+        """Runs sessions on what waits for them, fires schedules and delivers messages.
 
         Args:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
             watcher: sees its runs' events.
         """
+        from pegboard.services.outbox import OutboxDuty
         from pegboard.services.schedules import ScheduleDuty
         from pegboard.services.worker import Worker
 
-        notify = interaction.notify
+        notify, messages = interaction.notify, self.messages
         return Worker(
             self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
-            watcher=watcher, duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
-            on_answer=[self.schedules.note_answer],
+            watcher=watcher,
+            duties=[
+                ScheduleDuty(partial(self.scheduler, notify), notify=notify), OutboxDuty(messages, notify=notify)
+            ],
+            on_answer=[messages.reply, self.schedules.note_answer],
         )  # fmt: skip
 
     # -- executors and agents -----------------------------------------------------------------
@@ -446,6 +457,10 @@ class App:
         ) as executor:  # fmt: skip
             executor.on_warning = interaction.notify
             yield executor
+
+    async def _connected(self) -> HistoryStore:
+        await self.store.connect()
+        return self.store
 
     def _hooks(self) -> list[Any]:
         """The hooks of the settings, and those of the project that the user trusts."""

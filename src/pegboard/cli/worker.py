@@ -10,7 +10,16 @@ from typing import Annotated
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import ConfigFile, ModelName, ModeOption, PolicyFile, Workspace, Yes, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    ModelName,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    Yes,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import print_note
@@ -22,11 +31,16 @@ def worker_command(
         bool, typer.Option("--until-idle", help="End when nothing is left to do, instead of waiting.")
     ] = False,
     on_ask: Annotated[
-        str, typer.Option("--on-ask", help="When a call needs approval: suspend the run, or deny.")
+        str,
+        typer.Option(
+            "--on-ask", metavar="WHAT", help="When a call needs approval: suspend the run, or deny."
+        ),
     ] = "suspend",
     store: Annotated[
-        str | None, typer.Option("--store", help="Store to work on: sqlite:PATH or postgresql://….")
+        str | None,
+        typer.Option("--store", metavar="URL", help="Store to work on: sqlite:PATH or postgresql://…."),
     ] = None,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -38,7 +52,8 @@ def worker_command(
     It works until Ctrl+C. Several workers may run at once; each session is run by one of them.
     """
     options = Options(
-        workspace=workspace, mode=mode, policy=policy, config=config, store=store, yes=yes
+        workspace=workspace, mode=mode, policy=policy, config=config, store=store, yes=yes,
+        tools_from=tools_from or (),
     )  # fmt: skip
     exit_with(options.run(partial(_work, model=model, until_idle=until_idle, on_ask=on_ask, options=options)))
 

@@ -32,6 +32,10 @@ class Duty(Protocol):
         """Do what is due now, and return."""
         ...
 
+    async def close(self) -> None:
+        """Finish what is under way, or give it up."""
+        ...
+
 
 class OnAnswer(Protocol):
     """Hands on the answer to a message that wanted one."""
@@ -126,6 +130,8 @@ class Worker:
             for task in self._working.values():
                 task.cancel()
             await asyncio.gather(*self._working.values(), return_exceptions=True)
+            for duty in self._duties:
+                await duty.close()
 
     def stop(self) -> None:
         """Take no more sessions and do no more duties; `work` returns once those that it has are over."""
@@ -145,7 +151,7 @@ class Worker:
             finished = (await self._read(session)).get(message.id) or await self._start(message)
             if finished is None or finished.status == "suspended":
                 return
-            for hand_on in self._on_answer if message.wants_answer else ():
+            for hand_on in self._on_answer if message.wants_answer or message.reply is not None else ():
                 await hand_on(message, finished)
             await self._inbox.drop([message])
 
