@@ -82,7 +82,7 @@ async def test_a_body_over_the_limit_is_refused(serve: Serve) -> None:
     async with serve() as client:
         answer = await client.post("/api/runs", json={"task": "x" * (5 * 1024 * 1024)})
 
-    assert answer.status_code == 413
+    assert answer.status_code == 413 and answer.json()["error"]["code"] == "too_large"
 
 
 BODIES: list[Any] = [

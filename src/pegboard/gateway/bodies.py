@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from pegboard.core.errors import InvalidArguments
+from pegboard.net.asgi.server import MAX_BODY_BYTES
 
 Key = Annotated[str, Field(min_length=1, max_length=200)]
 """The key of a session."""
@@ -124,12 +125,16 @@ async def read_body(request: Request, kind: type[B], *, optional: bool = False) 
         optional: no body at all is an empty object.
 
     Raises:
-        HTTPException: it is not application/json (415), or not JSON (400).
+        HTTPException: it is too large (413), not application/json (415), or not JSON (400).
         InvalidArguments: it is another object.
     """
-    raw = await request.body()
+    raw = bytearray()
+    async for piece in request.stream():
+        raw += piece
+        if len(raw) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
     if not raw and optional:
-        raw = b"{}"
+        raw += b"{}"
     elif request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         # Forms and plain text are what a foreign page may send without asking.
         raise HTTPException(415, "Content-Type must be application/json")

@@ -129,7 +129,7 @@ class Gateway:
         serving = asyncio.ensure_future(
             serve(
                 [self._route(e) for e in self.endpoints], host=host, port=port, tokens=tokens, hosts=hosts,
-                public={e.path for e in self.endpoints if e.public}, refuse=refusal, handlers=HANDLERS,
+                public={e.path for e in self.endpoints if e.public}, refuse=refusal, handlers=HANDLERS, max_body=None,
                 on_start=on_start, on_stop=self._live.stop,
             )
         )  # fmt: skip

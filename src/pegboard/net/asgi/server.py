@@ -35,6 +35,7 @@ async def serve(
     public: Collection[str] = (),
     refuse: Callable[[HTTPException], Response] = plain_refusal,
     handlers: Mapping[Any, Any] | None = None,
+    max_body: int | None = MAX_BODY_BYTES,
     on_start: Callable[[int], None] | None = None,
     on_stop: Callable[[], None] | None = None,
     request_s: float = REQUEST_S,
@@ -47,6 +48,7 @@ async def serve(
     Args:
         tokens, origins, public, refuse: see RequestGuard.
         handlers: what answers an exception, by its class, as starlette takes it.
+        max_body: bytes of a request's body; a larger one is refused in plain text. None = the endpoints see to it.
         hosts: Host headers (`name:port`) accepted besides the address itself.
         on_start: called with the port once requests are accepted; port 0 takes a free one.
         on_stop: called before the drain, to end responses that would not end by themselves.
@@ -70,7 +72,7 @@ async def serve(
     )  # fmt: skip
     config = uvicorn.Config(
         Starlette(
-            routes=routes, middleware=[guard], exception_handlers=handlers, max_body_size=MAX_BODY_BYTES
+            routes=routes, middleware=[guard], exception_handlers=handlers, max_body_size=max_body
         ),
         log_level="error", access_log=False, lifespan="off", server_header=False, date_header=False, ws="none",
         http=_with_deadline(request_s), timeout_graceful_shutdown=int(drain_s), timeout_keep_alive=75,
