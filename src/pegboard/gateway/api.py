@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Final
 
 from sse_starlette import ServerSentEvent
@@ -15,7 +16,7 @@ from pegboard.app.app import App
 from pegboard.config.reading import KEYS
 from pegboard.core.codec import event_to_dict
 from pegboard.core.errors import ConfigError, InvalidArguments, NotFound
-from pegboard.core.events import Event, RunFinished
+from pegboard.core.events import Event, RunFinished, TextPiece, ThinkingPiece
 from pegboard.core.policy.approval import Approved, Refused
 from pegboard.files.undo import UndoReport
 from pegboard.gateway.bodies import (
@@ -32,6 +33,7 @@ from pegboard.gateway.bodies import (
 )
 from pegboard.gateway.errors import STATUS, Json
 from pegboard.gateway.live import LiveRuns, Place
+from pegboard.gateway.pieces import PieceRedactor
 from pegboard.net.asgi.sse import EventResponse, event_text, parse_event_id
 from pegboard.ports.artifacts import Version
 from pegboard.ports.schedules import JobRequest
@@ -103,10 +105,17 @@ class Api:
     async def _events(self, row: RunRow, after: Place) -> AsyncIterator[ServerSentEvent]:
         # Sent at once, so that a client knows that it is connected before the run does anything.
         yield ServerSentEvent(comment=f"run {row.id}")
+        pieces: dict[str, PieceRedactor] = {}
         async for (stored, piece), event in self._live.follow(row, after):
-            yield ServerSentEvent(
-                event_text(self._event(event)), id=f"{stored}.{piece}", event=event.type
-            )  # fmt: skip
+            if isinstance(event, TextPiece | ThinkingPiece):
+                one = pieces.setdefault(event.type, PieceRedactor(self._app.redactor.redact))
+                if not (text := one.feed(event.text)):
+                    continue
+                event = replace(event, text=text)
+            elif not piece:
+                pieces.clear()  # What was held back is in this event.
+            data = event_text(self._event(event))
+            yield ServerSentEvent(data, id=f"{stored}.{piece}", event=event.type)
 
     async def find_run(self, request: Request) -> RunRow:
         """The run that a path names.

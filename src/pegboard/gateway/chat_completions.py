@@ -16,6 +16,7 @@ from pegboard.core.policy.taint import UNTRUSTED
 from pegboard.gateway.bodies import ChatMessage, ChatRequest, read_body
 from pegboard.gateway.errors import Json, error_response
 from pegboard.gateway.live import LiveRuns
+from pegboard.gateway.pieces import PieceRedactor
 from pegboard.net.asgi.sse import EventResponse, event_text
 from pegboard.services.sessions import with_attached
 from pegboard.store.encoding import without_secrets
@@ -95,19 +96,19 @@ class ChatCompletions:
             return ServerSentEvent(event_text({**head, "choices": [choice]}))
 
         yield chunk({"role": "assistant", "content": ""})
-        pieces, before = "", False
+        pieces, before = PieceRedactor(self._app.redactor.redact), False
         async for _, event in self._live.follow(row):
             match event:
                 case TextPiece(text):
                     # The texts of two turns, with calls in between, are two paragraphs.
-                    yield chunk({"content": ("\n\n" if before and not pieces else "") + self._text(text)})
-                    pieces += text
+                    gap = "\n\n" if before and not pieces.sent else ""
+                    if new := pieces.feed(text):
+                        yield chunk({"content": gap + new})
                 case ModelReplied(message):
-                    rest = message.text.removeprefix(pieces)
-                    if rest:
-                        gap = "\n\n" if before and not pieces else ""
-                        yield chunk({"content": gap + self._text(rest)})
-                    before, pieces = before or bool(message.text), ""
+                    gap = "\n\n" if before and not pieces.sent else ""
+                    if new := pieces.rest(message.text):
+                        yield chunk({"content": gap + new})
+                    before = before or bool(message.text)
                 case RunFinished(status="suspended"):
                     yield chunk({"content": ("\n\n" if before else "") + _waits(event)})
                     before = True
