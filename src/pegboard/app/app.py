@@ -27,7 +27,7 @@ from pegboard.config.tools import ToolSettings, python_place
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Recorder
-from pegboard.core.policy.approval import AllowOnce
+from pegboard.core.policy.approval import AllowOnce, SuspendAll
 from pegboard.core.policy.policy import Mode, Policy
 from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
@@ -390,6 +390,7 @@ class App:
         """
         from pegboard.services.outbox import OutboxDuty
         from pegboard.services.schedules import ScheduleDuty
+        from pegboard.services.session_access import note_answer
         from pegboard.services.worker import Worker
 
         notify, messages = interaction.notify, self.messages
@@ -399,8 +400,15 @@ class App:
             duties=[
                 ScheduleDuty(partial(self.scheduler, notify), notify=notify), OutboxDuty(messages, notify=notify)
             ],
-            on_answer=[messages.reply, self.schedules.note_answer],
+            on_answer=[
+                messages.reply, self.schedules.note_answer,
+                partial(note_answer, lambda: self.store, lambda text: self.redactor.redact(text)[0]),
+            ],
         )  # fmt: skip
+
+    async def _serve(self, session: str, model: str) -> None:
+        """Run another session on what waits for it, as a worker would; what it asks waits in the approvals."""
+        await self.worker(Interaction(approver=SuspendAll()), model=model or None).serve(session)
 
     # -- executors and agents -----------------------------------------------------------------
 
@@ -445,7 +453,7 @@ class App:
             check_implicit(self.workspace, self.paths)
         assembly = Assembly(
             wiring=wiring, toolkit=toolkit, paths=self.paths, config=self.config,
-            store=None if store is None else lambda: store,
+            store=None if store is None else lambda: store, serve=self._serve,
         )  # fmt: skip
         assemble(assembly, needs, redactor=self.redactor)
         timeout = self.config.exec_timeout_s
