@@ -47,7 +47,7 @@ docs: setup
 	$(BIN)/python -m mkdocs build --strict
 
 console:
-	@echo "The web console comes with the gateway, which is not part of this version."; exit 1
+	@echo "The web console is not part of this version; pegboard serve has the API."; exit 1
 
 clean:
 	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis

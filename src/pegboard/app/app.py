@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pegboard.runtime.subagents import SubagentRuns
     from pegboard.services.agents import Agents
     from pegboard.services.approvals import Approvals
+    from pegboard.services.artifacts import Artifacts
     from pegboard.services.audit import Audit
     from pegboard.services.backups import Backups
     from pegboard.services.calls import Calls
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from pegboard.services.slash_commands import SlashCommands
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
-    from pegboard.services.worker import Worker
+    from pegboard.services.worker import Watcher, Worker
     from pegboard.shell.sandbox.selection import SelectedBackend
 
 
@@ -235,6 +236,13 @@ class App:
         return Approvals(self.history, cast(StoredGrants, self.policy.grants))
 
     @property
+    def artifacts(self) -> Artifacts:
+        """What sessions have made apart from the workspace."""
+        from pegboard.services.artifacts import Artifacts
+
+        return Artifacts(self.history)
+
+    @property
     def audit(self) -> Audit:
         """Proof of what was done."""
         from pegboard.services.audit import Audit
@@ -366,12 +374,19 @@ class App:
         """
         return await self.schedules.scheduler(self, self.history, notify=notify or self.on_warning)
 
-    def worker(self, interaction: Interaction = NOBODY, *, model: str | None = None) -> Worker:
+    def worker(
+        self,
+        interaction: Interaction = NOBODY,
+        *,
+        model: str | None = None,
+        watcher: Watcher | None = None,
+    ) -> Worker:
         """Runs sessions on what waits for them, fires schedules and delivers messages.
 
         Args:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
+            watcher: sees its runs' events.
         """
         from pegboard.services.outbox import OutboxDuty
         from pegboard.services.schedules import ScheduleDuty
@@ -381,6 +396,7 @@ class App:
         notify, messages = interaction.notify, self.messages
         return Worker(
             self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
+            watcher=watcher,
             duties=[
                 ScheduleDuty(partial(self.scheduler, notify), notify=notify), OutboxDuty(messages, notify=notify)
             ],

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "sessions": Command("sessions:sessions_command", "List, show, search, branch, compact, rename or delete sessions."),
     "agents": Command("agents:agents_command", "List agents and subagents; show what one did."),
     "worker": Command("worker:worker_command", "Run sessions on waiting messages and due schedules."),
+    "serve": Command("serve:serve_command", "Serve this workspace over HTTP, with a token."),
     "replay": Command("replay:replay_command", "Replay a recorded run offline and report any difference."),
     "undo": Command("undo:undo_command", "Undo a call's or run's file changes, keeping later edits."),
     "audit": Command("audit:audit_command", "Verify or export the history; list hosts commands tried."),

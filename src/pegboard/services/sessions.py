@@ -194,6 +194,14 @@ class Conversation:
                 yield event
         await self._log.flush()
 
+    async def flush(self) -> None:
+        """Return once all that has happened is stored, so that others see it.
+
+        Raises:
+            StoreError: it cannot be stored.
+        """
+        await self._log.flush()
+
     def tell(self, text: str) -> bool:
         """Give the run that goes on another message, read before its next turn; False where none goes on."""
         return self.agent.tell(text, session=self.session)

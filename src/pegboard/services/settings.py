@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard.config.agent_files import trusted_with
 from pegboard.config.edit import read_key, set_key, settings_file, write_starter
@@ -21,7 +24,7 @@ from pegboard.config.paths import Paths, refused_workspace
 from pegboard.config.reading import read_unfilled
 from pegboard.config.tools import ToolSettings, is_python_place, python_place
 from pegboard.config.trust import Trust
-from pegboard.core.errors import ConfigError
+from pegboard.core.errors import ConfigError, Conflict, PegboardError
 from pegboard.models.servers import LocalServer
 from pegboard.ports.store import StoreError
 from pegboard.services.history import History
@@ -279,6 +282,66 @@ class SettingsFiles:
         """
         path = settings_file(self._workspace if project else self._paths.config)
         return path, set_key(path, key, text, self._paths)
+
+    async def hash(self) -> str:
+        """SHA-256 (hex) of the user's file; that of no bytes where there is none."""
+        return hashlib.sha256(self._read()).hexdigest()
+
+    async def patch(self, base: str, values: Mapping[str, Any]) -> None:
+        """Set keys of the user's file, all or none.
+
+        Args:
+            base: the hash of the file that the change was made for.
+            values: JSON values by key.
+
+        Raises:
+            Conflict: the file is another one by now.
+            BuildError: the file is not TOML.
+            ConfigError: no such key, or a value does not fit it.
+        """
+        before, path = self._read(), settings_file(self._paths.config)
+        if hashlib.sha256(before).hexdigest() != base:
+            raise Conflict(f"{path} has changed since", hint="Read it again and repeat the change.")
+        there = path.exists()
+        try:
+            for key, value in values.items():
+                set_key(path, key, _toml(value), self._paths)
+        except PegboardError:
+            if there:
+                path.write_bytes(before)
+            else:
+                path.unlink(missing_ok=True)
+            raise
+
+    def _read(self) -> bytes:
+        path = settings_file(self._paths.config)
+        return path.read_bytes() if path.is_file() else b""
+
+
+def _toml(value: Any) -> str:
+    """A JSON value as TOML writes it on one line.
+
+    Raises:
+        ConfigError: TOML has no null, and no half of a surrogate pair.
+    """
+    match value:
+        case None:
+            raise ConfigError("null is not a value of the settings; leave the key out")
+        case dict():
+            pairs = cast("dict[str, Any]", value).items()
+            text = (
+                "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in pairs) + "}"
+            )
+        case list():
+            text = "[" + ", ".join(map(_toml, cast("list[Any]", value))) + "]"
+        case _:
+            text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+        tomllib.loads(f"value = {text}")
+    except ValueError as error:
+        raise ConfigError(f"the value cannot be written as TOML: {error}") from None
+    return text
 
 
 def _has(module: str) -> bool:

@@ -45,6 +45,22 @@ class OnAnswer(Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """Sees what a worker's runs do, as it happens."""
+
+    async def on_resume(self, row: RunRow) -> None:
+        """A run is about to be taken further."""
+        ...
+
+    def on_event(self, session: str, event: Event) -> None:
+        """A run of the session did something."""
+        ...
+
+    def on_pause(self, session: str) -> None:
+        """The worker has let go of the session; all that its run did is stored."""
+        ...
+
+
 class Worker:
     """Works until it is cancelled, or until nothing is left to do.
 
@@ -58,6 +74,7 @@ class Worker:
         interaction: who answers; None = nobody, so that runs that ask are suspended or denied by the approver.
         duties: what else it does.
         on_answer: each is given the answer to a message that wanted one.
+        watcher: sees its runs' events.
         model: as `--model` takes it; None = the first that is found.
         most: sessions that it runs at once.
     """
@@ -72,6 +89,7 @@ class Worker:
         interaction: Interaction = NOBODY,
         duties: Sequence[Duty] = (),
         on_answer: Sequence[OnAnswer] = (),
+        watcher: Watcher | None = None,
         model: str | None = None,
         most: int = MOST,
     ) -> None:
@@ -82,11 +100,13 @@ class Worker:
         self._interaction = interaction
         self._duties = duties
         self._on_answer = on_answer
+        self._watcher = watcher
         self._model = model
         self._most = most
         self._inbox = Inbox(history.store)
         self._working: dict[str, asyncio.Task[None]] = {}
         self._failed: set[str] = set()
+        self._stopping = False
 
     async def work(self, *, until_idle: bool = False) -> None:
         """Work on what there is, look again every half second.
@@ -96,10 +116,12 @@ class Worker:
         """
         try:
             while True:
-                for duty in self._duties:
-                    await duty.tick()
-                await self._take_sessions()
-                if until_idle and not self._working:
+                if not self._stopping:
+                    for duty in self._duties:
+                        await duty.tick()
+                    await self._take_sessions()
+                self._end_done()
+                if (until_idle or self._stopping) and not self._working:
                     return
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
@@ -111,6 +133,10 @@ class Worker:
             for duty in self._duties:
                 await duty.close()
 
+    def stop(self) -> None:
+        """Take no more sessions and do no more duties; `work` returns once those that it has are over."""
+        self._stopping = True
+
     async def serve(self, session: str) -> None:
         """Take a session further: resume its run, then run it on the messages that wait, until none is left.
 
@@ -118,7 +144,9 @@ class Worker:
             SessionBusy: another process works on it.
         """
         while (row := await self._resumable(session)) is not None:
-            await self._drain(self._runs.resume(row, self._interaction))
+            if self._watcher is not None:
+                await self._watcher.on_resume(row)
+            await self._drain(session, self._runs.resume(row, self._interaction))
         while (message := await self._next(session)) is not None:
             finished = (await self._read(session)).get(message.id) or await self._start(message)
             if finished is None or finished.status == "suspended":
@@ -130,8 +158,7 @@ class Worker:
     # -- what there is --------------------------------------------------------------------------
 
     async def _take_sessions(self) -> None:
-        for key in [key for key, task in self._working.items() if task.done()]:
-            self._end(key, self._working.pop(key))
+        self._end_done()
         waiting = [m.session for m in await self._inbox.all() if m.wake and self._is_here(m)]
         interrupted = [row.stream for row in await self._interrupted()]
         for session in dict.fromkeys((*interrupted, *waiting)):
@@ -141,6 +168,10 @@ class Worker:
                 continue
             if await self._history.holder(session) is None and await self._can_go_on(session):
                 self._working[session] = asyncio.create_task(self._serve(session))
+
+    def _end_done(self) -> None:
+        for key in [key for key, task in self._working.items() if task.done()]:
+            self._end(key, self._working.pop(key))
 
     async def _serve(self, session: str) -> None:
         with suppress(SessionBusy):  # Another worker was faster.
@@ -215,12 +246,19 @@ class Worker:
     async def _start(self, message: InboundMessage) -> RunFinished | None:
         model = str(message.metadata.get("model") or "") or self._model
         async with self._sessions.open(message.session, self._interaction, model=model) as talk:
-            return await self._drain(talk.answer(message))
+            return await self._drain(message.session, talk.answer(message))
 
-    async def _drain(self, events: AsyncGenerator[Event]) -> RunFinished | None:
+    async def _drain(self, session: str, events: AsyncGenerator[Event]) -> RunFinished | None:
         finished: RunFinished | None = None
-        async with aclosing(events):
-            async for event in events:
-                if isinstance(event, RunFinished):
-                    finished = event
+        watcher = self._watcher
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if watcher is not None:
+                        watcher.on_event(session, event)
+                    if isinstance(event, RunFinished):
+                        finished = event
+        finally:
+            if watcher is not None:
+                watcher.on_pause(session)
         return finished

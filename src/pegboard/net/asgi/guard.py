@@ -5,13 +5,13 @@ from __future__ import annotations
 import hmac
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
@@ -19,6 +19,11 @@ _MAX_FAILURES: Final = 30
 _WINDOW_S: Final = 60.0
 _SINGLE: Final = (b"host", b"origin", b"authorization", b"content-type")
 _TOKEN_PARAMETERS: Final = {"token", "access_token", "key"}
+
+
+def plain_refusal(refusal: HTTPException) -> Response:
+    """The refusal as a line of text."""
+    return PlainTextResponse(refusal.detail, refusal.status_code, refusal.headers)
 
 
 class RequestGuard:
@@ -32,6 +37,8 @@ class RequestGuard:
         tokens: token by owner, expected as `Authorization: Bearer`; None = not required (loopback only).
         hosts: accepted Host headers, as `name:port`, in any case.
         origins: accepted Origin headers, None = those of `hosts`. Requests without an Origin pass.
+        public: paths that need no token.
+        refuse: makes the response to a refused request.
         clock: monotonic seconds.
     """
 
@@ -42,12 +49,18 @@ class RequestGuard:
         tokens: Mapping[str, str] | None,
         hosts: Sequence[str],
         origins: Sequence[str] | None = None,
+        public: Collection[str] = (),
+        refuse: Callable[[HTTPException], Response] = plain_refusal,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._tokens = None if tokens is None else {owner: token.encode() for owner, token in tokens.items()}
         self._hosts = {h.lower() for h in hosts}
-        self._origins = {o.lower() for o in ([f"http://{h}" for h in hosts] if origins is None else origins)}
+        # A proxy in front of us may speak https.
+        own = [f"{scheme}://{h}" for h in hosts for scheme in ("http", "https")]
+        self._origins = {o.lower() for o in (own if origins is None else origins)}
+        self._public = frozenset(public)
+        self._refuse = refuse
         self._clock = clock
         self._failures: deque[float] = deque(maxlen=_MAX_FAILURES)
 
@@ -57,13 +70,13 @@ class RequestGuard:
             return
         try:
             self._check_source(scope)
-            owner = self._authenticate(Headers(scope=scope).get("authorization", ""))
+            public = scope["path"] in self._public
+            owner = "" if public else self._authenticate(Headers(scope=scope).get("authorization", ""))
         except HTTPException as refusal:
             if scope["type"] == "websocket":
                 await WebSocketClose(1008, refusal.detail)(scope, receive, send)
             else:
-                response = PlainTextResponse(refusal.detail, refusal.status_code, refusal.headers)
-                await response(scope, receive, send)
+                await self._refuse(refusal)(scope, receive, send)
             return
         scope.setdefault("state", {})["owner"] = owner
         await self._app(scope, receive, send)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pegboard.net.asgi.guard import RequestGuard
+from pegboard.net.asgi.guard import RequestGuard, plain_refusal
 from pegboard.net.destinations import is_loopback
 
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
@@ -30,6 +32,10 @@ async def serve(
     tokens: Mapping[str, str] | None,
     hosts: Sequence[str] = (),
     origins: Sequence[str] | None = None,
+    public: Collection[str] = (),
+    refuse: Callable[[HTTPException], Response] = plain_refusal,
+    handlers: Mapping[Any, Any] | None = None,
+    max_body: int | None = MAX_BODY_BYTES,
     on_start: Callable[[int], None] | None = None,
     on_stop: Callable[[], None] | None = None,
     request_s: float = REQUEST_S,
@@ -40,7 +46,9 @@ async def serve(
     Signals stay with the caller.
 
     Args:
-        tokens, origins: see RequestGuard.
+        tokens, origins, public, refuse: see RequestGuard.
+        handlers: what answers an exception, by its class, as starlette takes it.
+        max_body: bytes of a request's body; a larger one is refused in plain text. None = the endpoints see to it.
         hosts: Host headers (`name:port`) accepted besides the address itself.
         on_start: called with the port once requests are accepted; port 0 takes a free one.
         on_stop: called before the drain, to end responses that would not end by themselves.
@@ -58,9 +66,14 @@ async def serve(
     # acknowledgement of the first.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     port = bound.getsockname()[1]
-    guard = Middleware(RequestGuard, tokens=tokens, hosts=[*local_hosts(host, port), *hosts], origins=origins)
+    guard = Middleware(
+        RequestGuard, tokens=tokens, hosts=[*local_hosts(host, port), *hosts], origins=origins, public=public,
+        refuse=refuse,
+    )  # fmt: skip
     config = uvicorn.Config(
-        Starlette(routes=routes, middleware=[guard], max_body_size=MAX_BODY_BYTES),
+        Starlette(
+            routes=routes, middleware=[guard], exception_handlers=handlers, max_body_size=max_body
+        ),
         log_level="error", access_log=False, lifespan="off", server_header=False, date_header=False, ws="none",
         http=_with_deadline(request_s), timeout_graceful_shutdown=int(drain_s), timeout_keep_alive=75,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -66,7 +66,7 @@ class EventStream:
             yield ServerSentEvent("", id=f"{self.name}.{after}", retry=_RETRY_MS)
         while True:
             for number, message in [kept for kept in self._kept if kept[0] > after]:
-                yield ServerSentEvent(_text(message), id=f"{self.name}.{number}" if self.name else None)
+                yield ServerSentEvent(event_text(message), id=f"{self.name}.{number}" if self.name else None)
                 after = number
             if after < self.count:
                 continue
@@ -84,11 +84,24 @@ def parse_event_id(last_event_id: str) -> tuple[str, int]:
 
 
 class EventResponse(EventSourceResponse):
-    """The response that sends a stream, with a comment as a sign of life every `PING_S` seconds."""
+    """The response that sends a stream, with a comment as a sign of life every `PING_S` seconds.
 
-    def __init__(self, stream: EventStream, after: int = 0) -> None:
-        headers = {"Cache-Control": "no-cache, no-transform"}
-        super().__init__(stream.events(after), headers=headers, ping=PING_S)  # pyright: ignore[reportUnknownMemberType]
+    Args:
+        stream: what is sent.
+        after: of an EventStream, the number of the last message that the client has.
+        headers: further headers.
+    """
+
+    def __init__(
+        self,
+        stream: EventStream | AsyncIterator[ServerSentEvent],
+        after: int = 0,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        sent = stream.events(after) if isinstance(stream, EventStream) else stream
+        all_headers = {"Cache-Control": "no-cache, no-transform", **(headers or {})}
+        super().__init__(sent, headers=all_headers, ping=PING_S)  # pyright: ignore[reportUnknownMemberType]
 
     async def _listen_for_exit_signal_with_grace(self) -> None:
         # The library would end every stream of the process, for good, once any uvicorn server in it got a signal, and
@@ -96,7 +109,8 @@ class EventResponse(EventSourceResponse):
         await asyncio.Event().wait()
 
 
-def _text(message: Any) -> str:
+def event_text(message: Any) -> str:
+    """A message as JSON on one line."""
     # Lone surrogates, which JSON may hold and UTF-8 may not, become question marks.
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,1 @@
+"""gateway: what Pegboard can do, over HTTP."""

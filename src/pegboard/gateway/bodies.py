@@ -1,0 +1,180 @@
+"""Bodies: what clients send, checked by pydantic, whose schemas are in the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from pegboard.core.errors import InvalidArguments
+from pegboard.net.asgi.server import MAX_BODY_BYTES
+
+Key = Annotated[str, Field(min_length=1, max_length=200)]
+"""The key of a session."""
+
+
+class Body(BaseModel):
+    """A JSON object with no other keys than these."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+B = TypeVar("B", bound=BaseModel)
+
+
+class NewRun(Body):
+    """A task for the agent."""
+
+    task: Annotated[str, Field(min_length=1)]
+    session: Key | None = None
+    model: Annotated[str, Field(min_length=1)] | None = None
+
+
+class ApprovalAnswer(Body):
+    """An answer to what waits: `decision` for an approval, `answer` for a question.
+
+    `scope` says how long a yes holds; `always` as the decision is the scope always.
+    """
+
+    decision: Literal["allow", "deny", "always"] | None = None
+    scope: Literal["once", "run", "session", "always"] | None = None
+    expires_s: Annotated[float, Field(gt=0, le=366 * 86400)] | None = None
+    uses: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    reason: str = ""
+    answer: str | None = None
+
+
+class CallBody(Body):
+    """The arguments of one call."""
+
+    arguments: dict[str, Any] = {}
+
+
+class NewSchedule(Body):
+    """A job: when, and what its session is told."""
+
+    schedule: Annotated[str, Field(min_length=1)]
+    message: Annotated[str, Field(min_length=1)]
+    name: str = ""
+    zone: str = ""
+    session: Annotated[str, Field(max_length=200)] = ""
+    isolated: bool = False
+    wake: bool = True
+
+
+class ScheduleChange(Body):
+    """Whether a job fires."""
+
+    enabled: bool
+
+
+class UndoBody(Body):
+    """What to take back: a run's or call's id, `last` for the last run, null for the last change."""
+
+    target: str | None = None
+    preview: bool = False
+    redo: bool = False
+
+
+class ConfigChange(Body):
+    """Keys of the user's settings file with their new values, on top of the file with the hash `base`."""
+
+    base: str
+    set: Annotated[dict[str, Any], Field(min_length=1, max_length=100)]
+
+
+class ChatMessage(BaseModel):
+    """A message as OpenAI's API takes it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+
+
+class StreamOptions(BaseModel):
+    """What a stream ends with."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    include_usage: bool = False
+
+
+class ChatRequest(BaseModel):
+    """A request of `/v1/chat/completions`; parameters of sampling are accepted and not used."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str = ""
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    tools: list[Any] | None = None
+    n: int | None = None
+
+
+async def read_body(request: Request, kind: type[B], *, optional: bool = False) -> B:
+    """The request's body.
+
+    Args:
+        request: whose body.
+        kind: what it has to be.
+        optional: no body at all is an empty object.
+
+    Raises:
+        HTTPException: it is too large (413), not application/json (415), or not JSON (400).
+        InvalidArguments: it is another object.
+    """
+    raw = bytearray()
+    async for piece in request.stream():
+        raw += piece
+        if len(raw) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+    if not raw and optional:
+        raw += b"{}"
+    elif request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        # Forms and plain text are what a foreign page may send without asking.
+        raise HTTPException(415, "Content-Type must be application/json")
+    try:
+        value = json.loads(raw, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the body is not JSON") from None
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the body"
+        raise InvalidArguments(f"{where}: {first['msg']}", hint="See /openapi.json.") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def number(request: Request, name: str, default: int, *, most: int, least: int = 0) -> int:
+    """A number of the query.
+
+    Raises:
+        HTTPException: it is none, or out of range (400).
+    """
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 12 and least <= int(text) <= most):
+        raise HTTPException(400, f"{name} must be a number from {least} to {most}")
+    return int(text)
+
+
+def flag(request: Request, name: str) -> bool:
+    """Whether the query says `1` or `true`.
+
+    Raises:
+        HTTPException: it says something else (400).
+    """
+    text = request.query_params.get(name, "0").lower()
+    if text not in ("0", "1", "true", "false"):
+        raise HTTPException(400, f"{name} must be 1 or 0")
+    return text in ("1", "true")
