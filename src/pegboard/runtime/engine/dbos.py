@@ -12,8 +12,10 @@ import hashlib
 import json
 import threading
 from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -220,7 +222,7 @@ class DbosQueue:
         """
         from dbos import DBOS, SetEnqueueOptions, SetWorkflowID
 
-        prefix = f"{session}/{cause}/"
+        prefix = f"{self._name}/{session}/{cause}/"
         before = await self._list(workflow_id_prefix=prefix, load_output=True)
         if any(row.status in _ACTIVE for row in before):
             return True
@@ -256,9 +258,12 @@ class DbosQueue:
         self._asked.clear()
         # One more turn of the loop for the workflows that awaited them.
         await asyncio.sleep(0)
+        # DBOS puts its own threads in the place of the loop's, and ends them here.
+        loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor()
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
-                await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+                await loop.run_in_executor(threads, partial(DBOS.destroy, destroy_registry=True))
+        loop.set_default_executor(threads)
         _ONE.release()
         if self._lease is not None:
             await self._lease.release(last=True)
