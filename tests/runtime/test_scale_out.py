@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import asyncpg
@@ -17,10 +17,14 @@ import pytest
 
 from pegboard.app.app import App
 from pegboard.core.errors import ConfigError
+from pegboard.core.events import MemoryRecorder, Notice
 from pegboard.core.policy.approval import Refused, SuspendAll
 from pegboard.ports.messages import InboundMessage
-from pegboard.runtime.engine.dbos import MOST_TRIES, QueueLimits
+from pegboard.runtime.engine import engine_of
+from pegboard.runtime.engine.dbos import MOST_TRIES, DbosQueue, QueueLimits
+from pegboard.runtime.engine.local import LocalEngine
 from pegboard.services.runtime import Interaction
+from pegboard.store import open_store
 from pegboard.store.inbox import Inbox
 from tests.postgres import PostgresServer
 from tests.services.test_worker import calls, script
@@ -109,7 +113,7 @@ async def test_a_worker_goes_on_with_what_another_was_killed_in_and_nothing_happ
     assert [status for status, _ in workflows] == ["SUCCESS"] * SESSIONS
     assert len({executor for _, executor in workflows}) == 1
     outputs = await select(store, f"SELECT function_name, output, error FROM {schema}.operation_outputs")
-    assert {name.partition(":")[0] for name, _, _ in outputs} == {"turn", "call", "interrupted"}
+    assert {name.partition(":")[0] for name, _, _ in outputs} == {"turn", "call"}
     assert all(output.isdecimal() and error is None for _, output, error in outputs)
 
 
@@ -165,6 +169,69 @@ async def test_the_queue_needs_a_postgresql_store_and_limits_of_all_workers_need
             app.worker(engine="dbos")
         with pytest.raises(ConfigError, match="need the engine dbos"):
             app.worker(limits=QueueLimits(together=3))
+
+
+async def test_a_session_goes_on_in_its_workflow_where_steps_at_once_were_cut_off_by_the_end_of_a_worker(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.url()
+    store = await open_store(url)
+    begun: list[str] = []
+    hangs, second_ended, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def queue() -> DbosQueue:
+        return DbosQueue(url.partition("?")[0], schema="cut_dbos", name="w", store=store)
+
+    def step(id: str, act: Callable[[], Awaitable[Notice]]) -> Awaitable[Notice]:
+        recorder = MemoryRecorder()
+        return engine_of("s", LocalEngine(recorder), recorder).step(id, act, idempotent=False)
+
+    async def end() -> Notice:
+        return Notice(text="ended")
+
+    async def hang() -> Notice:
+        begun.append("first")
+        hangs.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def first_worker(session: str) -> bool:
+        first = asyncio.ensure_future(step("call:first", hang))
+        await hangs.wait()
+        await step("call:second", end)
+        second_ended.set()
+        await first
+        return True
+
+    async def second_worker(session: str) -> bool:
+        await step("call:third", end)
+        over.set()
+        return True
+
+    one = queue()
+    await one.open("worker 1", first_worker)
+    async with asyncio.timeout(30):
+        assert await one.put("s", "m1")
+        assert await one.put("s", "m2")  # It works on the session already.
+        await second_ended.wait()
+    await one.close()
+    two = queue()
+    await two.open("worker 2", second_worker)
+    async with asyncio.timeout(30):
+        while not over.is_set():
+            await two.take_over()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), 0.1)
+        while await two.active():
+            await asyncio.sleep(0.05)
+    await two.close()
+    await store.close()
+
+    assert begun == ["first"]
+    steps = "SELECT function_name FROM cut_dbos.operation_outputs ORDER BY function_id"
+    assert await select(url, steps) == [("interrupted",), ("call:second",), ("call:third",)]
+    rows = await select(url, "SELECT status, executor_id FROM cut_dbos.workflow_status")
+    assert rows == [("SUCCESS", "worker 2")]
 
 
 async def select(store: str, query: str) -> list[tuple[str, ...]]:
