@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -88,7 +88,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def run_server() -> Iterator[PostgresServer]:
+def run_server() -> Generator[PostgresServer]:
     """A running server; its default order of texts is a language's, so that a key's order must be asked for."""
     programs = find_programs()
     assert programs is not None, "PostgreSQL is not installed"

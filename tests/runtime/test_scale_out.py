@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -40,7 +41,7 @@ def folder(tmp_path: Path, own_home: Path) -> Path:
 
 
 @contextmanager
-def worker(folder: Path, store: str, model: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker(folder: Path, store: str, model: str, *options: str) -> Generator[subprocess.Popen[bytes]]:
     """A `pegboard worker` that ends when nothing is left to do, or with the block."""
     command = [
         sys.executable, "-m", "pegboard", "worker", "--until-idle", "--yes", "--model", model, "--store", store,
@@ -235,7 +236,7 @@ async def test_a_session_goes_on_in_its_workflow_where_steps_at_once_were_cut_of
 
 
 async def select(store: str, query: str) -> list[tuple[str, ...]]:
-    db = await asyncpg.connect(store.partition("?")[0])
+    db: Any = await asyncpg.connect(store.partition("?")[0])  # pyright: ignore[reportUnknownMemberType]
     try:
         return [tuple(row) for row in await db.fetch(query)]
     finally:

@@ -331,7 +331,7 @@ async def _pass_recorded_steps(workflow: str) -> None:
         None, lambda: ask.run(DBOS.list_workflow_steps, workflow)
     )
     names = {row["function_id"]: row["function_name"] for row in rows}
-    for position in range(min(names, default=1), max(names, default=0) + 1):
+    for position in range(1, max(names, default=0) + 1):
         await DBOS.run_step_async({"name": names.get(position, "interrupted")}, nothing)
 
 
