@@ -25,7 +25,7 @@ class Bus:
         await self.messages.put(message)
 
 
-@owes("N-103", "N-105", "N-109")
+@owes("N-103", "N-105", "N-109", "X-38")
 async def test_000s_manager_reports_on_the_bus_to_the_chat_that_asked(tmp_path: Path) -> None:
     seen: list[ModelRequest] = []
 

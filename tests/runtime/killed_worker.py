@@ -175,7 +175,7 @@ def once(folder: Path, chance: random.Random) -> dict[str, Any]:
     os.waitpid(forked(begin, folder), 0)
     kills = 0
     points: list[float] = []
-    for attempt in range(MOST):
+    for _ in range(MOST):
         pid = forked(work, folder)
         if kills < KILLS:
             points.append(round(chance.uniform(0.02, 1.5), 3))

@@ -14,10 +14,11 @@ from typing import Any, cast
 
 import pytest
 
-from pegboard import PURE, Agent, Effect, ToolResult, builtin, tool
-from pegboard.core.events import CallFinished, Event, UserSaid
+from pegboard import PURE, Agent, Effect, Limits, ToolResult, builtin, tool
+from pegboard.core.events import CallFinished, Event, RunFinished, UserSaid
 from pegboard.models.scripted import ModelRequest, ScriptedModel
 from pegboard.ports.subagents import AgentSpec
+from pegboard.runtime.replay import replay
 from tests.ledger import owes
 from tests.waiting import until
 
@@ -57,7 +58,7 @@ def said(events: list[Event]) -> list[tuple[str, str]]:
     return [(e.by, e.message.text) for e in events if isinstance(e, UserSaid)]
 
 
-@owes("N-102", "N-104", "N-106", "N-109")
+@owes("N-102", "N-104", "N-106", "N-109", "K-69")
 async def test_a_run_ends_when_its_subagent_has_reported() -> None:
     model = two_minds(
         [
@@ -130,7 +131,7 @@ async def test_a_subagent_ends_after_fifteen_turns() -> None:
     assert next(count) == 15
 
 
-@owes("A-46", "A-47", "U-08", "X-36")
+@owes("A-46", "A-47", "U-08", "X-36", "K-65")
 async def test_call_subagent_waits_for_the_answer_and_names_the_agents_there_are() -> None:
     model = two_minds(
         [
@@ -248,6 +249,28 @@ async def test_a_subagent_may_see_the_conversation_and_go_on_with_its_own() -> N
     assert texts[1] == ["First", "report 1", "Second"]
     assert "The secret word is plum" in texts[2][0]
     assert texts[2][0].endswith("Your task:\n\nThird")
+
+
+async def test_what_subagents_use_counts_for_the_limits_of_their_parent() -> None:
+    used = {"input_tokens": 600, "output_tokens": 1}
+    model = two_minds(
+        [
+            {
+                **calls("call_subagent", agent_name="general", instruction="Read"),
+                "usage": {"input_tokens": 10},
+            },
+            {"text": "Never asked."},
+        ],
+        lambda r: {"text": "A long page.", "usage": used},
+    )
+    agent = Agent(tools=builtin("call_subagent"), model=model, limits=Limits(tokens=500))
+
+    answer = await agent.run("Go")
+
+    assert answer.status == "limit"
+    ended = [e for e in answer.events if isinstance(e, RunFinished)]
+    assert ended[0].error == "budget of the run: 611 of 500 tokens, with its subagents"
+    assert (await replay(answer.events, answer.run_id)).finished == ended[0]
 
 
 async def test_what_a_subagent_has_read_marks_its_parent() -> None:

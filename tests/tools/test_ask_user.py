@@ -59,3 +59,61 @@ async def test_an_empty_question_and_a_wrong_timeout_are_refused() -> None:
         result = await door.call("ask_user", arguments)
         assert result.error is not None
         assert result.error.code == "invalid_arguments"
+
+
+@owes("D-31", "K-86")
+async def test_several_questions_are_asked_together() -> None:
+    ann = Ann()
+    door = Executor(builtin("ask_user"), provide=[ann])
+    questions = [
+        {
+            "question": "Which colour?",
+            "options": [{"label": "red", "description": "warm"}, {"label": "blue"}],
+        },
+        {"question": "Go on?", "multi_select": True},
+    ]
+
+    result = await door.call("ask_user", {"questions": questions, "timeout": 60})
+
+    assert result.data == {
+        "answers": [
+            {"question": "Which colour?", "answer": "red"},
+            {"question": "Go on?", "answer": "yes"},
+        ]
+    }
+    assert str(result) == "Which colour?\nred\nGo on?\nyes"
+    assert [(q.text, q.options, q.multi_select, q.timeout_s) for q in ann.asked] == [
+        ("Which colour?", ("red", "blue"), False, 60),
+        ("Go on?", (), True, 60),
+    ]
+
+
+@owes("K-86")
+async def test_several_questions_that_nobody_answers_wait_as_one(tmp_path: object) -> None:
+    result = await Executor(builtin("ask_user"), workspace=str(tmp_path)).call(
+        "ask_user", {"questions": [{"question": "Which?", "options": ["a", "b"]}, {"question": "Why?"}]}
+    )
+
+    assert result.error is not None
+    assert result.error.details["question"] == "1. Which? (a / b)\n2. Why?"
+
+
+async def test_claude_codes_questions_are_all_asked() -> None:
+    ann = Ann()
+    door = Executor(builtin("ask_user").profile("claude-code"), provide=[ann])
+
+    result = await door.call(
+        "AskUserQuestion",
+        {
+            "questions": [
+                {"question": "A?", "header": "a", "options": [{"label": "1"}], "multiSelect": True},
+                {"question": "B?"},
+            ]
+        },
+    )
+
+    assert result.ok, result.text
+    assert [(q.text, q.options, q.multi_select) for q in ann.asked] == [
+        ("A?", ("1",), True),
+        ("B?", (), False),
+    ]

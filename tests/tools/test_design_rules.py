@@ -19,11 +19,12 @@ from tests.ledger import owes
 LOOKING = frozenset({"read", "connect"})
 """Effects that change nothing."""
 
-SEVERAL_IN_ONE = frozenset({"browser", "cron", "process"})
-"""Tools that look and act by an `action` parameter, since the documents have them so (M-11, N-90)."""
+SEVERAL_IN_ONE = frozenset({"browser", "cron", "message", "process", "subagents"})
+"""Tools that do several things by an `action` parameter, since the documents have them so (M-11, N-90, K-57); `subagents`
+follows `process`."""
 
-APPEARANCE = frozenset({"size", "format"})
-"""Parameters with fixed values that say how a file looks, and not what is done."""
+APPEARANCE = frozenset({"size", "format", "thinking"})
+"""Parameters with fixed values that say how a file looks or how long a model thinks, and not what is done."""
 
 CALLS: dict[str, dict[str, Any]] = {
     "read_file": {"path": "src/a.py"},
@@ -33,6 +34,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "process": {"action": "list"},
     "search_tools": {"query": "read"},
     "cron": {"action": "list"},
+    "subagents": {"action": "list"},
     "read_artifact": {"id": "none"},
     "list_artifacts": {},
     "grep_artifact": {"pattern": "x"},

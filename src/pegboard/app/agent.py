@@ -35,7 +35,7 @@ from pegboard.core.policy.policy import PROPOSE_PLAN, Policy
 from pegboard.core.result import text_of
 from pegboard.core.tool_search import BEYOND
 from pegboard.core.toolkit import Toolkit
-from pegboard.core.transcript import AssistantMessage, UserMessage
+from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
 from pegboard.ports.todos import Todos
 
 if TYPE_CHECKING:
@@ -471,6 +471,7 @@ class Agent:
     ) -> RunFinished:
         from pegboard.app.wiring import RunningSession
         from pegboard.runtime.answers import AnsweredApprover
+        from pegboard.runtime.budget import overspent
         from pegboard.runtime.fold import fold, user_messages
         from pegboard.runtime.loop import Loop, RunState, own_code
         from pegboard.runtime.output import OutputReader
@@ -507,13 +508,20 @@ class Agent:
         wiring = self.executor.wiring
         meter = wiring.safeguards.meter
         context = replace(self.executor.context, model=model.name)
-        if message is not None:
-            context = replace(context, origin=_origin(message))
+        origin = _origin(message, None if run is None or history is None else history.run)
+        if origin:
+            context = replace(context, origin=origin)
         turn_context = replace(context, run=state.id, session=state.session)
 
         async def charge(message: AssistantMessage) -> None:
             if meter is not None:
                 await meter.charge("", turn_context, Spent(money=message.usage.cost_usd or 0.0))
+
+        async def unpaid() -> str:
+            if meter is not None and (why := await meter.exhausted_reason(turn_context)):
+                return why
+            spent = [await find(state.session, state.id) for find in wiring.spent]
+            return overspent(self.limits, Usage.total([state.usage, *spent])) if spent else ""
 
         turns = self.executor.with_recorder(
             tee, approver=approver, middleware=() if traced is None else (traced.tool,)
@@ -566,7 +574,7 @@ class Agent:
             offer=self._offer,
             latest_tools=latest_tools,
             answers={} if given is None else given.answers,
-            unpaid=None if meter is None else partial(meter.exhausted_reason, turn_context),
+            unpaid=unpaid if meter is not None or wiring.spent else None,
             charge=None if meter is None else charge,
             policy=_policy_detail(self.executor.policy),
             latest_policy=latest_policy,
@@ -658,7 +666,7 @@ class Agent:
             if message.id not in read:
                 read.add(message.id)
                 deliver(message.content, message.by, message.labels, message.id)
-        if done := [m for m in waiting if not m.wants_answer]:
+        if done := [m for m in waiting if not m.wants_answer and m.reply is None]:
             await tee.flush()
             await inbox.drop(done)
 
@@ -735,12 +743,17 @@ def _sender(message: InboundMessage | None, run: RunStarted | None) -> dict[str,
     }
 
 
-def _origin(message: InboundMessage) -> dict[str, str]:
-    """Where a message came from, as a call's context tells it."""
-    found = {
-        "channel": message.channel, "chat_id": message.chat_id, "sender": message.sender_id,
-        "message_id": message.id, "account_id": "" if message.reply is None else message.reply.account_id,
-    }  # fmt: skip
+def _origin(message: InboundMessage | None, run: RunStarted | None) -> dict[str, str]:
+    """Where a run's message came from, or where its answer goes, as a call's context tells it; of a run that is resumed
+    as it told."""
+    if message is None:
+        return dict(run.detail.get("origin", {})) if run is not None else {}
+    to = message.reply if message.reply is not None and message.reply.channel != "session" else None
+    channel = message.channel or ("" if to is None else to.channel)
+    chat = message.chat_id if message.channel or to is None else to.chat_id
+    found = {"channel": channel, "chat_id": chat, "sender": message.sender_id, "message_id": message.id}
+    if to is not None:
+        found |= {"account_id": to.account_id, "thread_id": to.thread_id}
     return {k: v for k, v in found.items() if v}
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pegboard.services.backups import Backups
     from pegboard.services.calls import Calls
     from pegboard.services.checks import Checks
+    from pegboard.services.outbox import StoredMessages
     from pegboard.services.policies import Policies
     from pegboard.services.retention import Retention
     from pegboard.services.runs import Runs
@@ -272,6 +273,16 @@ class App:
         )  # fmt: skip
 
     @property
+    def messages(self) -> StoredMessages:
+        """The messages that go to people."""
+        from pegboard.app.messages import stored_messages
+
+        return stored_messages(
+            self._connected, config=self.config, policy=self.policy, redact=self.redactor, workspace=self.workspace,
+            notify=self.on_warning,
+        )  # fmt: skip
+
+    @property
     def policies(self) -> Policies:
         """Why calls are allowed, asked or denied."""
         from pegboard.services.policies import Policies
@@ -304,11 +315,7 @@ class App:
         """The jobs that put messages into sessions at their times."""
         from pegboard.services.schedules import StoredSchedules
 
-        async def store() -> HistoryStore:
-            await self.store.connect()
-            return self.store
-
-        return StoredSchedules(store, settings=self.config.schedules, workspace=self.workspace)
+        return StoredSchedules(self._connected, settings=self.config.schedules, workspace=self.workspace)
 
     @property
     def servers(self) -> Servers:
@@ -368,7 +375,7 @@ class App:
         engine: Literal["local", "dbos"] = "local",
         limits: QueueLimits | None = None,
     ) -> Worker:
-        """Runs sessions on what waits for them, and fires schedules.
+        """Runs sessions on what waits for them, fires schedules and delivers messages.
 
         Args:
             interaction: who answers.
@@ -380,6 +387,7 @@ class App:
             ConfigError: `dbos` without a PostgreSQL store, or limits of all workers without `dbos`.
         """
         from pegboard.runtime.engine.dbos import DbosQueue, QueueLimits
+        from pegboard.services.outbox import OutboxDuty
         from pegboard.services.schedules import ScheduleDuty
         from pegboard.services.worker import Worker
 
@@ -398,11 +406,13 @@ class App:
             )
         elif limits.together is not None or limits.per_minute is not None:
             raise ConfigError("limits of all workers together need the engine dbos; add --engine dbos")
-        notify = interaction.notify
+        notify, messages = interaction.notify, self.messages
         return Worker(
             self, self.history, self.sessions, self.runs, interaction=interaction, model=model, most=limits.each,
-            duties=[ScheduleDuty(partial(self.scheduler, notify), notify=notify)],
-            on_answer=[self.schedules.note_answer], queue=queue,
+            duties=[
+                ScheduleDuty(partial(self.scheduler, notify), notify=notify), OutboxDuty(messages, notify=notify)
+            ],
+            on_answer=[messages.reply, self.schedules.note_answer], queue=queue,
         )  # fmt: skip
 
     # -- executors and agents -----------------------------------------------------------------
@@ -460,6 +470,10 @@ class App:
         ) as executor:  # fmt: skip
             executor.on_warning = interaction.notify
             yield executor
+
+    async def _connected(self) -> HistoryStore:
+        await self.store.connect()
+        return self.store
 
     def _hooks(self) -> list[Any]:
         """The hooks of the settings, and those of the project that the user trusts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,8 @@ from pegboard.ports.browser import Browser
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
 from pegboard.ports.media import Canvas, ImageGenerator, Speech
-from pegboard.ports.people import People, Question
+from pegboard.ports.messages import Messages
+from pegboard.ports.people import People, Question, waiting_for
 from pegboard.ports.plans import Plans
 from pegboard.ports.processes import Processes
 from pegboard.ports.schedules import Schedules
@@ -49,6 +50,8 @@ from pegboard.store.spills import SpillFolder
 
 if TYPE_CHECKING:
     from pegboard.app.wiring import Wiring
+    from pegboard.config.network import NetworkSettings
+    from pegboard.core.policy.policy import Policy
     from pegboard.core.toolkit import Toolkit
     from pegboard.net.client import HttpClient
 
@@ -294,6 +297,19 @@ def _speech(assembly: Assembly) -> Any:
     return speech(settings, http_client(assembly, tool="tts", timeout_s=settings.timeout_s))
 
 
+def _messages(assembly: Assembly) -> Any:
+    """Over the store of the executor; where it has none, over the command line's, from which a worker delivers."""
+    from pegboard.app.messages import stored_messages
+
+    store, close = _durable(assembly)
+    redactor = assembly.wiring.shaper.redactor or Redactor(secrets_of(this_environment()))
+    messages = stored_messages(
+        store, config=assembly.config, policy=assembly.wiring.policy, redact=redactor, workspace=assembly.workspace
+    )  # fmt: skip
+    assembly.wiring.closers += [close, messages.aclose]
+    return messages
+
+
 def _people(assembly: Assembly) -> Any:
     return SuspendingPeople()
 
@@ -306,8 +322,16 @@ def _processes(assembly: Assembly) -> Any:
 
 def _schedules(assembly: Assembly) -> Any:
     """Over the store of the executor; where it has none, over the command line's: a job in memory never fires."""
-    from pegboard.app.backing import close_store, open_backing
     from pegboard.services.schedules import StoredSchedules
+
+    store, close = _durable(assembly)
+    assembly.wiring.closers.append(close)
+    return StoredSchedules(store, settings=assembly.config.schedules, workspace=assembly.workspace)
+
+
+def _durable(assembly: Assembly) -> tuple[Callable[[], Awaitable[Store]], Callable[[], Awaitable[None]]]:
+    """What opens the executor's store, or the command line's where it has none, and what closes it."""
+    from pegboard.app.backing import close_store, open_backing
 
     opened: list[Store] = []
 
@@ -322,8 +346,7 @@ def _schedules(assembly: Assembly) -> Any:
         while opened:
             await close_store(opened.pop())
 
-    assembly.wiring.closers.append(close)
-    return StoredSchedules(store, settings=assembly.config.schedules, workspace=assembly.workspace)
+    return store, close
 
 
 def _session_model(assembly: Assembly) -> Any:
@@ -350,10 +373,14 @@ def _web_search(assembly: Assembly) -> Any:
 
 
 def http_client(assembly: Assembly, *, tool: str, **options: Any) -> HttpClient:
+    """See `guarded_client`, by the policy and the settings of an executor."""
+    return guarded_client(assembly.wiring.policy, assembly.config.network, tool=tool, **options)
+
+
+def guarded_client(policy: Policy, network: NetworkSettings, *, tool: str, **options: Any) -> HttpClient:
     """A client that reaches what is public and what the settings open, and no host that a rule denies a tool."""
     from pegboard.net.client import HttpClient
 
-    policy, network = assembly.wiring.policy, assembly.config.network
     situation = Situation(values={"tool": tool})
     rules = [r for r in policy.rules if r.verdict == "deny" and not r.observe and r.kind in ("*", "connect")]
 
@@ -406,10 +433,7 @@ class SuspendingPeople:
 
     async def ask(self, questions: Sequence[Question]) -> Waiting:
         """Keep the question for later."""
-        first = questions[0]
-        return Waiting(
-            "question", new_id("q"), None, {"question": first.text, "options": list(first.options)}
-        )
+        return waiting_for(questions, new_id("q"))
 
 
 class ExecutorPlans:
@@ -438,6 +462,7 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Documents: _documents,
     Files: _files,
     ImageGenerator: _image_generator,
+    Messages: _messages,
     People: _people,
     Plans: _plans,
     Processes: _processes,

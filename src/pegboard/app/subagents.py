@@ -12,6 +12,7 @@ from pegboard.core.errors import BuildError, Unavailable
 from pegboard.core.events import Event, Recorder
 from pegboard.core.limits import Limits
 from pegboard.core.toolkit import Toolkit
+from pegboard.core.transcript import Usage
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.processes import Processes
 from pegboard.ports.store import Store
@@ -33,6 +34,7 @@ class Parts(Protocol):
     provided: Provided
     waits: list[Callable[[str], Awaitable[bool]]]
     closers: list[Callable[[], Any]]
+    spent: list[Callable[[str, str], Awaitable[Usage]]]
 
     def narrowed(self, provided: Provided) -> Any:
         """See Wiring."""
@@ -187,6 +189,7 @@ def subagent_runs(
 
     runs = SubagentRuns(ExecutorHost(wiring, again, backing), specs=specs, limits=limits)
     wiring.waits.append(runs.wait_for_report)
+    wiring.spent.append(runs.usage)
     wiring.closers.append(runs.close)
     wiring.provided[Subagents] = runs
     return runs

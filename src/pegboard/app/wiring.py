@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pegboard.core.events import Event
     from pegboard.core.secrets.redact import Redactor
-    from pegboard.core.transcript import AssistantMessage
+    from pegboard.core.transcript import AssistantMessage, Usage
     from pegboard.ports.artifacts import Artifacts
     from pegboard.ports.store import Store
     from pegboard.runtime.session import Backing
@@ -66,6 +66,7 @@ class Wiring:
         listeners: hear what an agent should be told between its turns.
         waits: each waits until something that a run started has reported to its session, and returns False at once if
             nothing is under way; a run that would end asks them first.
+        spent: each gives what a run of a session has used beside its own turns.
         session_model: the model of the agent that runs here, None where none does.
         executor: the executor that was made over these parts.
         agent: the agent that runs over that executor, None where none does.
@@ -85,6 +86,9 @@ class Wiring:
     listeners: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
     waits: list[Callable[[str], Awaitable[bool]]] = field(
         default_factory=list[Callable[[str], Awaitable[bool]]]
+    )
+    spent: list[Callable[[str, str], Awaitable[Usage]]] = field(
+        default_factory=list[Callable[[str, str], "Awaitable[Usage]"]]
     )
     session_model: Callable[[], Any] | None = None
     executor: Any = None
@@ -155,7 +159,7 @@ class Wiring:
     def narrowed(self, provided: Provided) -> Wiring:
         """The same parts for an executor inside this one's run: what that starts is its own."""
         return replace(
-            self, provided=provided, closers=[], listeners=[], waits=[], session_model=None, executor=None, agent=None
+            self, provided=provided, closers=[], listeners=[], waits=[], spent=[], session_model=None, executor=None, agent=None
         )  # fmt: skip
 
     async def aclose(self) -> list[str]:

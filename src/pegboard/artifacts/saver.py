@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
 
-from pegboard.core.content import ArtifactRef, NewArtifact
+from pegboard.core.content import ArtifactRef, NewArtifact, media_type_of
 from pegboard.core.errors import Conflict, NotFound
 from pegboard.ports.artifacts import Artifacts, Version
-
-_MAGIC: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-)  # fmt: skip
 
 
 class PortArtifactSaver:
@@ -55,8 +49,4 @@ async def _numbered(artifacts: Artifacts, made: NewArtifact, kind: str, name: st
 
 
 def _type_of(content: str | bytes) -> str:
-    if isinstance(content, str):
-        return "markdown"
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _MAGIC if content.startswith(magic)), "application/octet-stream")
+    return "markdown" if isinstance(content, str) else media_type_of(content)

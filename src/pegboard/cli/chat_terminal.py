@@ -23,7 +23,7 @@ from pegboard.cli.show import escape_controls, paint, print_line
 from pegboard.cli.stdin import StdinLines
 from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused, Waiting
-from pegboard.ports.people import Question
+from pegboard.ports.people import Question, waiting_for
 
 _PROMPT: Final = "> "
 _ANSWERS: Final = "yntrsa?ew"
@@ -238,7 +238,7 @@ class ChatPeople:
     def __init__(self, terminal: ChatTerminal) -> None:
         self._terminal = terminal
 
-    async def ask(self, questions: Iterable[Question]) -> list[str] | Waiting:
+    async def ask(self, questions: Sequence[Question]) -> list[str] | Waiting:
         """The answers in order; Waiting where the person does not answer in time."""
         out: list[str] = []
         async with self._terminal.suspend_input():
@@ -251,6 +251,6 @@ class ChatPeople:
                 try:
                     line = await asyncio.wait_for(asked, question.timeout_s)
                 except (TimeoutError, EOFError):
-                    return Waiting("question", new_id("q"), None, {"question": question.text})
+                    return waiting_for(questions, new_id("q"))
                 out.append(chosen(line.strip(), question))
         return out

@@ -55,7 +55,7 @@ def _line(param: Any) -> str:
         and not isinstance(default, bool)
         and "default" not in (param.help or "")
     )
-    return f"{param.help or ''} (default: {default})" if told else param.help or ""
+    return f"{param.help or ''} (default: {default})" if told and default != "" else param.help or ""
 
 
 def help_command(

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "store": Command("store:store_command", "Show how much past work is stored, or delete it."),
     "usage": Command("usage:usage_command", "Show tokens, cost and time by model, day, session and tool."),
     "schedules": Command("schedules:schedules_command", "List, add or change scheduled jobs, or show what they did."),
+    "outbox": Command("outbox:outbox_command", "List messages to people; retry or drop undelivered ones."),
     "approvals": Command("approvals:approvals_command", "List and answer pending approvals and questions."),
     "grants": Command("grants:grants_command", "List or revoke saved approvals."),
     "init": Command("config:init_command", "Write a commented settings file to start from."),

@@ -14,7 +14,7 @@ from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, note_of, paint, print_line
 from pegboard.core.call.call import new_id
 from pegboard.core.policy.approval import Waiting
-from pegboard.ports.people import Question
+from pegboard.ports.people import Question, waiting_for
 from pegboard.services.runtime import Interaction
 
 
@@ -33,7 +33,7 @@ class TerminalPeople:
             except TimeoutError:
                 line = None
             if line is None:
-                return Waiting("question", new_id("q"), None, {"question": question.text})
+                return waiting_for(questions, new_id("q"))
             answers.append(chosen(line.strip(), question))
         return answers
 

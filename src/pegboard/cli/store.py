@@ -33,7 +33,10 @@ def store_command(
     action: Annotated[
         str, typer.Argument(help="show, size, check, purge, backup FILE, restore FILE or move URL.")
     ] = "show",
-    place: Annotated[str | None, typer.Argument(metavar="[FILE|URL]")] = None,
+    place: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE|URL]", help="For backup, restore and move: the other place."),
+    ] = None,
     older: Annotated[
         str, typer.Option("--older", metavar="TIME", help="For purge: minimum age, e.g. 30d or 12h.")
     ] = "30d",

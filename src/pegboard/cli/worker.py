@@ -10,7 +10,16 @@ from typing import Annotated, Literal
 import typer
 
 from pegboard.app.app import App
-from pegboard.cli.option_types import ConfigFile, ModelName, ModeOption, PolicyFile, Workspace, Yes, exit_with
+from pegboard.cli.option_types import (
+    ConfigFile,
+    ModelName,
+    ModeOption,
+    PolicyFile,
+    ToolsFrom,
+    Workspace,
+    Yes,
+    exit_with,
+)
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import print_note
@@ -24,24 +33,37 @@ def worker_command(
         bool, typer.Option("--until-idle", help="End when nothing is left to do, instead of waiting.")
     ] = False,
     on_ask: Annotated[
-        str, typer.Option("--on-ask", help="When a call needs approval: suspend the run, or deny.")
+        str,
+        typer.Option(
+            "--on-ask", metavar="WHAT", help="When a call needs approval: suspend the run, or deny."
+        ),
     ] = "suspend",
     store: Annotated[
-        str | None, typer.Option("--store", help="Store to work on: sqlite:PATH or postgresql://….")
+        str | None,
+        typer.Option("--store", metavar="URL", help="Store to work on: sqlite:PATH or postgresql://…."),
     ] = None,
     engine: Annotated[
         str,
-        typer.Option("--engine", help="local, or dbos: a queue for many workers on a PostgreSQL store."),
+        typer.Option(
+            "--engine", metavar="NAME", help="local, or dbos: a queue for many workers on a PostgreSQL store."
+        ),
     ] = "local",
-    most: Annotated[int, typer.Option("--most", min=1, help="Sessions that this worker runs at once.")] = 8,
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", min=1, help="Sessions that this worker runs at once.")
+    ] = 8,
     most_together: Annotated[
         int | None,
-        typer.Option("--most-together", min=1, help="Sessions that all workers run at once (dbos)."),
+        typer.Option(
+            "--most-together", metavar="N", min=1, help="Sessions that all workers run at once (dbos)."
+        ),
     ] = None,
     per_minute: Annotated[
         int | None,
-        typer.Option("--per-minute", min=1, help="Sessions that all workers begin in a minute (dbos)."),
+        typer.Option(
+            "--per-minute", metavar="N", min=1, help="Sessions that all workers begin in a minute (dbos)."
+        ),
     ] = None,
+    tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
     policy: PolicyFile = None,
@@ -53,24 +75,14 @@ def worker_command(
     It works until Ctrl+C. Several workers may run at once; each session is run by one of them.
     """
     options = Options(
-        workspace=workspace, mode=mode, policy=policy, config=config, store=store, yes=yes
+        workspace=workspace, mode=mode, policy=policy, config=config, store=store, yes=yes,
+        tools_from=tools_from or (),
     )  # fmt: skip
     if engine not in ("local", "dbos"):
         raise ConfigError(f"no engine {engine!r}; write local or dbos")
     limits = QueueLimits(each=most, together=most_together, per_minute=per_minute)
-    exit_with(
-        options.run(
-            partial(
-                _work,
-                model=model,
-                until_idle=until_idle,
-                on_ask=on_ask,
-                options=options,
-                engine=engine,
-                limits=limits,
-            )
-        )
-    )
+    work = partial(_work, model=model, until_idle=until_idle, on_ask=on_ask, options=options)
+    exit_with(options.run(partial(work, engine=engine, limits=limits)))
 
 
 async def _work(

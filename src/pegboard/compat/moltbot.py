@@ -194,6 +194,13 @@ def create_cron_tool() -> Tool | None:
     return _shown("cron")
 
 
+def create_message_tool(options: MoltbotOptions | None = None) -> Tool | None:
+    """`message`, None where `tools.message.enabled` is false."""
+    if options is not None and options.setting("message", "enabled") is False:
+        return None
+    return _shown("message")
+
+
 def create_sessions_spawn_tool() -> Tool | None:
     """`sessions_spawn`, with `prompt`, `thinking` and `agentId`."""
     return _shown("sessions_spawn")
@@ -277,6 +284,7 @@ __all__ = [
     "create_cron_tool",
     "create_exec_tool",
     "create_image_tool",
+    "create_message_tool",
     "create_moltbot_coding_tools",
     "create_moltbot_tools",
     "create_process_tool",

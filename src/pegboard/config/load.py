@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard.config.agent_files import AgentFiles, find_agent_files
 from pegboard.config.agents import read_agents, read_subagents
 from pegboard.config.browser import BrowserSettings, read_browser
+from pegboard.config.channels import ChannelSettings, read_channels
 from pegboard.config.compat import read_documents, without_servers
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.guards import read_budgets, read_secrets, read_taint
@@ -78,6 +79,7 @@ class Config:
         web: how pages are read (`[web]`).
         media: who makes pictures and who speaks (`[media]`).
         schedules: the user's time zone, what is caught up, and heartbeats (`[schedules]`).
+        channels: where messages can go (`[channels.NAME]`); the user's alone.
         limits: what ends a run.
         agents: agents that a run can start by name (`[agents.NAME]`).
         subagents: how many of them (`[subagents]`).
@@ -114,6 +116,7 @@ class Config:
     web: WebSettings = field(default_factory=WebSettings)
     media: MediaSettings = field(default_factory=MediaSettings)
     schedules: ScheduleSettings = field(default_factory=ScheduleSettings)
+    channels: tuple[ChannelSettings, ...] = ()
     limits: Limits = field(default_factory=Limits)
     agents: tuple[AgentSpec, ...] = ()
     subagents: SubagentLimits = field(default_factory=SubagentLimits)
@@ -254,6 +257,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = read_media(value, path, before=config.media)
             case "schedules":
                 changes[key] = read_schedules(value, path, before=config.schedules)
+            case "channels" if source == "project":
+                unusable.append(f"{path.name}: key 'channels' is read from your own settings only")
+            case "channels":
+                changes[key] = config.channels + read_channels(typed(dict, value, path, key), path)
             case "web":
                 changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":

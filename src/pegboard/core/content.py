@@ -195,6 +195,19 @@ KEEPER: Final = "pegboard.artifact-keeper"
 """Key in `provide` of the object that keeps declared artifacts, a Keeper."""
 
 
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)  # fmt: skip
+
+
+def media_type_of(data: bytes) -> str:
+    """The media type of a picture or PDF by its first bytes, else `application/octet-stream`."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "application/octet-stream")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRef:
     """Where a declared artifact lies now."""

@@ -83,8 +83,8 @@ class Context:
         call_id: the id of the call that is running, empty outside one.
         tool: the name of its tool, empty outside one.
         model: the model that asked, empty where none did.
-        origin: `{channel, chat_id, sender, account_id, message_id}` of the message that
-            started the run, as far as known.
+        origin: `{channel, chat_id, sender, account_id, thread_id, message_id}` of the message that
+            started the run, as far as known; where it has none, of the chat that its answer goes to.
         workspace: the workspace's real path, None where a kit has no files.
         depth: 0 for the main agent, +1 for each subagent level.
         deadline: event-loop time at which the call must end, None = no deadline.

@@ -9,7 +9,7 @@ from pegboard.core.call.call import new_id
 from pegboard.core.errors import ToolError
 from pegboard.core.policy.approval import Answer, ApprovalRequest, Approved, Refused, Waiting
 from pegboard.mcp.request_context import InputRequired, Json, RequestContext, current_request
-from pegboard.ports.people import Question
+from pegboard.ports.people import Question, waiting_for
 
 _MAX = 4_000
 
@@ -101,10 +101,10 @@ class ClientPeople:
                 field["description"] = "Suggested: " + " / ".join(question.options)
             schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
             if exchange is None or not exchange.supports("elicitation"):
-                return Waiting("question", new_id("q"), None, {"question": question.text})
+                return waiting_for(questions, new_id("q"))
             answer = await exchange.elicit(question.text[:_MAX], schema, key=f"question-{number}")
             if answer.get("action") != "accept":
-                return Waiting("question", new_id("q"), None, {"question": question.text})
+                return waiting_for(questions, new_id("q"))
             answers.append(str(_content(answer).get("answer", "")))
         return answers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -71,6 +71,25 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that goes with a message.
+
+    Attributes:
+        name: its file name.
+        media_type: such as `image/png`.
+        data: its bytes; empty where only its size is known.
+        size: bytes.
+        path: where it was read, a path in the workspace or `artifact:ID`; empty = nowhere.
+    """
+
+    name: str
+    media_type: str
+    data: bytes = field(default=b"", repr=False)
+    size: int = 0
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundMessage:
     """A message to people.
 
@@ -79,26 +98,30 @@ class OutboundMessage:
         id: names it; sent twice under one id, it arrives once.
         action: `send`, `edit`, `delete`, `react` or `poll`.
         content: its text; for `react` the emoji, for `poll` the question.
-        media: paths in the workspace, or `artifact:` references.
+        media: at most 10 files, 20 MB in all.
         caption: the text under the media.
         reply_to: id of the message in the chat that it answers.
         target_id: id of the message in the chat that is edited, deleted or reacted to.
         silent: without a notification.
         buttons: at most 8.
         options: of a poll, 2 to 10.
+        labels: taint labels of the session that sends it.
+        workspace: the folder that the session works in; empty = none.
     """
 
     to: Destination
     id: str
     action: str = "send"
     content: str = ""
-    media: tuple[str, ...] = ()
+    media: tuple[Attachment, ...] = ()
     caption: str = ""
     reply_to: str = ""
     target_id: str = ""
     silent: bool = False
     buttons: tuple[Button, ...] = ()
     options: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    workspace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,20 +130,26 @@ class Delivery:
 
     Attributes:
         id: the message's.
-        status: `waiting`, `sent`, or `dead` after the last attempt.
+        status: `waiting`, `sending`, `sent`, or `dead` after the last attempt.
         to: where it goes.
+        parts: into how many parts it was split.
+        sent: ids of the parts that arrived, as the channel names them.
+        error: why the last attempt failed; empty = it did not.
     """
 
     id: str
     status: str
     to: Destination
+    parts: int = 1
+    sent: tuple[str, ...] = ()
+    error: str = ""
 
 
 class Messages(Protocol):
     """Takes messages to people; each is kept before it is sent."""
 
     async def send(self, message: OutboundMessage) -> Delivery:
-        """Keep a message and deliver it soon, once.
+        """Keep a message and deliver it soon, once. What it holds of secrets is taken out.
 
         Raises:
             NotFound: there is no channel of that name; the hint names those there are.
@@ -130,4 +159,8 @@ class Messages(Protocol):
 
     def default(self) -> Destination | None:
         """Where the message came from that started this run; None if it did not come from a channel."""
+        ...
+
+    def channels(self) -> Sequence[str]:
+        """The names of the channels; none = any name is taken."""
         ...

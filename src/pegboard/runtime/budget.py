@@ -145,3 +145,15 @@ def _denied(call: ToolCall, what: str) -> PermissionDenied:
         hint="Continue without it, or answer with what you have.",
         details={BEYOND: "calls"},
     )
+
+
+def overspent(limits: Limits, usage: Usage) -> str:
+    """Why a run may not ask its model again when its subagents' turns are counted too; empty where it may."""
+    money = usage.cost_usd or 0.0
+    for limit, spent, most in (
+        ("tokens", usage.input_tokens + usage.output_tokens, limits.tokens),
+        ("money", money, limits.money),
+    ):
+        if most is not None and spent >= most:
+            return f"budget of the run: {LimitUse(limit=limit, spent=spent, most=most)}, with its subagents"
+    return ""

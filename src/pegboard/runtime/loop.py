@@ -278,6 +278,8 @@ class Loop:
             **({"by": self.task_by} if self.task_by != "user" else {}),
             **({"labels": list(self.task_labels)} if self.task_labels else {}),
             **({"source": self.task_source} if self.task_source else {}),
+            # A run that is resumed answers there too.
+            **({"origin": dict(context.origin)} if context.origin and self.task_source else {}),
         }
         if history is not None:
             for message in history.messages:

@@ -127,7 +127,9 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))
     )
     state.inbox = RecordedInbox(script)
-    context = Context(agent=started.agent, session=started.session, model=model, workspace=None)
+    context = Context(
+        agent=started.agent, session=started.session, model=model, workspace=None, origin=detail.get("origin", {})
+    )  # fmt: skip
     task = first.task if isinstance(first, RunStarted) else ""
     try:
         finished = await loop.run(task, state=state, context=_At(context, detail), history=history)

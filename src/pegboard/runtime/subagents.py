@@ -194,12 +194,12 @@ class SubagentRuns:
             async for event in events:
                 yield event
 
-    async def usage(self, session: str) -> Usage:
-        """What all subagents of a session, and theirs, have used."""
-        children = self._children(session)
+    async def usage(self, session: str, run: str = "") -> Usage:
+        """What the subagents of a session, or of one of its runs, and theirs, have used."""
         found: list[Usage] = []
-        for child in await children.of(session):
-            found += [child.usage, await self.usage(child.session)]
+        for child in await self._children(session).of(session):
+            if run in ("", child.parent_run):
+                found += [child.usage, await self.usage(child.session)]
         return Usage.total(found)
 
     # -- work ---------------------------------------------------------------------------------------

@@ -295,6 +295,12 @@ class ScheduleDuty:
         except StoreError as error:
             self._notify(f"schedules wait: {error}")
 
+    async def close(self) -> None:
+        """See Duty."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.gather(self._ticking, return_exceptions=True)
+
 
 async def _passes(job: Job, runtime: Runtime, history: History) -> bool:
     """Whether a job's check exits with status 0; it is a call of exec like any other, which nobody can approve.

@@ -36,6 +36,10 @@ class Duty(Protocol):
         """Do what is due now, and return."""
         ...
 
+    async def close(self) -> None:
+        """Finish what is under way, or give it up."""
+        ...
+
 
 class OnAnswer(Protocol):
     """Hands on the answer to a message that wanted one."""
@@ -116,6 +120,8 @@ class Worker:
             await asyncio.gather(*self._working.values(), return_exceptions=True)
             if queue is not None:
                 await queue.close()
+            for duty in self._duties:
+                await duty.close()
 
     async def serve(self, session: str) -> None:
         """Take a session further: resume its run, then run it on the messages that wait, until none is left.
@@ -129,7 +135,7 @@ class Worker:
             finished = (await self._read(session)).get(message.id) or await self._start(message)
             if finished is None or finished.status == "suspended":
                 return
-            for hand_on in self._on_answer if message.wants_answer else ():
+            for hand_on in self._on_answer if message.wants_answer or message.reply is not None else ():
                 await hand_on(message, finished)
             await self._inbox.drop([message])
 

@@ -33,6 +33,7 @@ TOOLS: Final[dict[str, str]] = {
     "image_describe": "pegboard.tools.image_describe:image_describe",
     "canvas": "pegboard.tools.canvas:canvas",
     "tts": "pegboard.tools.tts:tts",
+    "message": "pegboard.tools.message:message",
     "todo": "pegboard.tools.todo:todo",
     "propose_plan": "pegboard.tools.propose_plan:propose_plan",
     "cron": "pegboard.tools.cron:cron",

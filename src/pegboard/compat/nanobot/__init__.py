@@ -6,6 +6,7 @@ side; each is told about failures in its own document's words.
 
 from __future__ import annotations
 
+from pegboard.compat.messages import OutboundMessage
 from pegboard.compat.nanobot import context
 from pegboard.compat.nanobot.builtin import (
     AskUserTool,
@@ -15,6 +16,7 @@ from pegboard.compat.nanobot.builtin import (
     GlobTool,
     ListDirTool,
     MCPManager,
+    MessageTool,
     ReadFileTool,
     SandboxedExecTool,
     ScheduleTaskTool,
@@ -45,6 +47,8 @@ __all__ = [
     "ListDirTool",
     "MCPManager",
     "MCPToolWrapper",
+    "MessageTool",
+    "OutboundMessage",
     "ReadFileTool",
     "SafetyHook",
     "SandboxedExecTool",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from pegboard.compat.builtin import BuiltinTool, bound, builtin_tool, restricted, searching
+from pegboard.compat.messages import CallbackMessages, Send, message_tool
 from pegboard.compat.nanobot.context import ContextAware
 from pegboard.compat.nanobot.registry import ToolRegistry
 from pegboard.compat.rules import compile_rules
@@ -147,6 +148,35 @@ class CronTool(ContextAware, Nanobot):
 
     def __init__(self, cron_service: Any = None, **options: Any) -> None:
         super().__init__(made=None if cron_service is None else _keeping(cron_service), **options)
+
+
+class MessageTool(ContextAware, Nanobot):
+    """`message`; without a channel it goes to the chat that `set_context` named.
+
+    Args:
+        send_callback: takes each message on, async or not; None = the channels of this machine.
+        default_channel, default_chat_id, default_message_id: as `set_context` takes them, for this task.
+    """
+
+    tool = "message"
+
+    def __init__(
+        self,
+        send_callback: Send | None = None,
+        default_channel: str = "",
+        default_chat_id: str = "",
+        default_message_id: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._send = send_callback
+        messages = None if send_callback is None else CallbackMessages(lambda: self._send)
+        if default_channel:
+            self.set_context(default_channel, default_chat_id, default_message_id)
+        super().__init__(made=message_tool(messages), **options)
+
+    def set_send_callback(self, callback: Send) -> None:
+        """Send by another callback from here on; for a tool that was made with one."""
+        self._send = callback
 
 
 def _keeping(schedules: Any) -> Tool:

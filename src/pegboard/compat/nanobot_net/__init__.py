@@ -11,7 +11,14 @@ from pegboard.compat.nanobot_net.agents import (
     current_run_context,
     middleware,
 )
-from pegboard.compat.nanobot_net.builtin import CronTools, FileTools, ShellTools, SpawnTools, WebTools
+from pegboard.compat.nanobot_net.builtin import (
+    CronTools,
+    FileTools,
+    MessageTools,
+    ShellTools,
+    SpawnTools,
+    WebTools,
+)
 from pegboard.compat.nanobot_net.functions import (
     AIFunctionFactory,
     AIFunctionFactoryOptions,
@@ -44,6 +51,7 @@ __all__ = [
     "CronTools",
     "FileTools",
     "FunctionInvocationContext",
+    "MessageTools",
     "NanoBotMcpClient",
     "NanoBotTools",
     "ServiceCollection",

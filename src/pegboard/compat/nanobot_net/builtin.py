@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pegboard.compat.builtin import builtin_tool, restricted, searching, shown
+from pegboard.compat.messages import CallbackMessages, message_tool
 from pegboard.compat.rules import compile_rules
 from pegboard.core.tool import Tool
 
@@ -64,6 +66,21 @@ class WebTools:
     def create_web_fetch_tool() -> Tool:
         """`web_fetch`."""
         return shown(builtin_tool("web_fetch"), _PROFILE)
+
+
+class MessageTools:
+    """Tools for messages."""
+
+    @staticmethod
+    def create_message_tool(message_bus: Any = None) -> Tool:
+        """`message`.
+
+        Args:
+            message_bus: an object whose `publish_outbound(message)`, async or not, takes each message on; None = the
+                channels of this machine.
+        """
+        messages = None if message_bus is None else CallbackMessages(lambda: message_bus.publish_outbound)
+        return shown(message_tool(messages), _PROFILE)
 
 
 class CronTools:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pegboard.compat.messages import CallbackMessages, message_tool
 from pegboard.core.errors import BuildError
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import import_object
@@ -104,7 +105,7 @@ class NanoBotTools(tuple[Tool, ...]):
 
 
 MESSAGE_BUS: Final = "message_bus"
-"""Key of the message bus in the services; with one registered the set has `message`."""
+"""Key of the message bus in the services; with one registered the set has `message`, which publishes there."""
 
 
 def add_nanobot_tools(
@@ -118,11 +119,12 @@ def add_nanobot_tools(
 
     def make(provider: ServiceProvider) -> NanoBotTools:
         workspace_of(provider, workspace_path)
-        names = [*DEFAULT_TOOLS]
-        if provider.get_service(MESSAGE_BUS) is not None:
-            names.append("message")
         known = cast("Mapping[str, str]", import_object("pegboard.tools:TOOLS"))
-        return NanoBotTools(cast(Tool, import_object(known[n])) for n in names if n in known)
+        tools = [cast(Tool, import_object(known[n])) for n in DEFAULT_TOOLS if n in known]
+        bus: Any = provider.get_service(MESSAGE_BUS)
+        if bus is not None:
+            tools.append(message_tool(CallbackMessages(lambda: bus.publish_outbound)))
+        return NanoBotTools(tools)
 
     services.add_singleton(NanoBotTools, make)
     return services

@@ -19,22 +19,19 @@ def _grep_mode(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "mode": _MODES.get(str(mode), mode)}
 
 
-def _question(given: dict[str, Any]) -> dict[str, Any]:
-    """The first of `questions`; its options by their labels."""
-    questions: Any = given.pop("questions", None)
-    if not (isinstance(questions, list) and questions and isinstance(questions[0], Mapping)):
+def _questions(given: dict[str, Any]) -> dict[str, Any]:
+    """`multiSelect` of each question under our name; their headers are left out."""
+    questions: Any = given.get("questions")
+    if not isinstance(questions, list):
         return given
-    first = cast("Mapping[str, Any]", questions[0])
-    options = [
-        str(cast("Mapping[str, Any]", o).get("label", "")) if isinstance(o, Mapping) else str(o)
-        for o in cast("list[Any]", first.get("options") or [])
+    names = {"question": "question", "options": "options", "multiSelect": "multi_select"}
+    rows = [
+        {names[k]: v for k, v in cast("Mapping[str, Any]", one).items() if k in names}
+        if isinstance(one, Mapping)
+        else one
+        for one in cast("list[Any]", questions)
     ]
-    out = {"question": first.get("question", ""), **given}
-    if options:
-        out["options"] = options
-    if first.get("multiSelect"):
-        out["multi_select"] = True
-    return out
+    return {**given, "questions": rows}
 
 
 def _cc(row: ToolProfile, text: Any = None) -> ToolProfile:
@@ -136,7 +133,7 @@ CLAUDE_CODE: Final = (
             required=True,
             schema={
                 "type": "array",
-                "description": "The question; the first is asked.",
+                "description": "The questions, one to four.",
                 "items": {
                     "type": "object",
                     "properties": {
@@ -157,6 +154,6 @@ CLAUDE_CODE: Final = (
             },
         ),
         tool="ask_user",
-        adapt=_question,
+        adapt=_questions,
     ),
 )

@@ -16,12 +16,25 @@ def _with_emoji(given: dict[str, Any]) -> dict[str, Any]:
     return {"style": "emoji", **given}
 
 
-def _for_the_chat(given: dict[str, Any]) -> dict[str, Any]:
+def _job_for_the_chat(given: dict[str, Any]) -> dict[str, Any]:
     """A new job answers to the chat that `set_context` named."""
+    return _for_the_chat(given) if given.get("action") == "add" else given
+
+
+def _for_the_chat(given: dict[str, Any]) -> dict[str, Any]:
+    """A message goes to the chat that `set_context` named, where it names none or that channel alone."""
     channel, chat = current_target()
-    if given.get("action") != "add" or given.get("channel") or not channel:
+    if not channel or given.get("channel", channel) != channel or given.get("chat_id"):
         return given
     return {**given, "channel": channel, "chat_id": chat}
+
+
+def _sent(result: ToolResult, arguments: Mapping[str, Any]) -> str | None:
+    data = say.facts(result)
+    if data.get("status") != "sent" or data.get("not_sent"):
+        return None
+    files = f" with {data['attachments']} attachments" if data["attachments"] else ""
+    return f"Message sent to {data['channel']}:{data['chat_id']}{files}"
 
 
 def _scheduled(result: ToolResult, arguments: Mapping[str, Any]) -> str:
@@ -110,6 +123,8 @@ NANOBOT: Final = (
         optional("channel", text("Target channel")),
         optional("chat_id", text("Target chat")),
         optional("media", {"type": "array", "items": {"type": "string"}, "description": "File paths"}),
+        adapt=_for_the_chat,
+        render=say.on_success(_sent),
     ),
     row(
         "spawn",
@@ -127,7 +142,7 @@ NANOBOT: Final = (
         optional("tz", text("IANA timezone for cron expressions")),
         optional("at", text("ISO datetime for one-time execution")),
         optional("job_id", text("Job ID (for remove)")),
-        adapt=_for_the_chat,
+        adapt=_job_for_the_chat,
     ),
     row(
         "schedule_task",

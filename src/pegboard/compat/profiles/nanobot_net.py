@@ -86,7 +86,9 @@ NANOBOT_NET: Final = (
         required("content", text("The message")),
         optional("channel", text("Channel")),
         optional("chatId", text("Chat"), "chat_id"),
-        render=say.on_success(lambda _r, _a: "Message sent successfully"),
+        render=say.on_success(
+            lambda r, _a: "Message sent successfully" if say.facts(r).get("status") == "sent" else None
+        ),
     ),
     row(
         "spawn",

@@ -80,8 +80,10 @@ def evaluate(call: Call) -> Decision:
     decision = policy(call.plan.effects, call.situation, call.tool.level)
     if taints is None or not labels:
         return decision
+    origin = outer.origin
+    chat = f"{origin.get('channel', '')}:{origin['chat_id']}" if origin.get("chat_id") else ""
     return taints.tighten(
-        decision, call.plan, call.situation, outer.session, labels, confined=policy.sandboxed
+        decision, call.plan, call.situation, outer.session, labels, confined=policy.sandboxed, chat=chat
     )
 
 

@@ -306,12 +306,13 @@ class TaintTracker:
 
     def tighten(
         self, decision: Decision, plan: Plan, situation: Situation, session: str, labels: frozenset[str],
-        *, confined: bool = True,
+        *, confined: bool = True, chat: str = "",
     ) -> Decision:  # fmt: skip
         """The decision with what taint asks for: both labels and an outward effect ask, naming the sources.
 
         Args:
             confined: commands run without network unless it is granted; where not, each goes outward.
+            chat: `CHANNEL:CHAT` that the run answers; what it says goes there anyway. Empty = none.
         """
         brings = self.labels_of_reads(plan, situation)
         if not {PRIVATE, UNTRUSTED} <= labels.union(brings) or decision.verdict == "deny":
@@ -319,6 +320,7 @@ class TaintTracker:
         outward = [
             e for e in decision.effects
             if _goes_out(e, confined) and not e.despite_taint and not self.is_named(session, e.effect)
+            and (not chat or str(e.effect) != f"send {chat}")
         ]  # fmt: skip
         if not outward:
             return decision
