@@ -236,7 +236,8 @@ async def test_a_session_goes_on_in_its_workflow_where_steps_at_once_were_cut_of
 
 
 async def select(store: str, query: str) -> list[tuple[str, ...]]:
-    db: Any = await asyncpg.connect(store.partition("?")[0])  # pyright: ignore[reportUnknownMemberType]
+    connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType]
+    db = await connect(store.partition("?")[0])
     try:
         return [tuple(row) for row in await db.fetch(query)]
     finally:
