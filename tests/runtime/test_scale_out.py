@@ -10,10 +10,10 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pegboard.app.app import App
@@ -21,6 +21,7 @@ from pegboard.core.errors import ConfigError
 from pegboard.core.events import MemoryRecorder, Notice
 from pegboard.core.policy.approval import Refused, SuspendAll
 from pegboard.ports.messages import InboundMessage
+from pegboard.ports.store import StoreError
 from pegboard.runtime.engine import engine_of
 from pegboard.runtime.engine.dbos import MOST_TRIES, DbosQueue, QueueLimits
 from pegboard.runtime.engine.local import LocalEngine
@@ -162,6 +163,28 @@ async def test_a_session_that_waits_for_a_person_goes_on_when_it_was_answered_an
         assert len(said) == MOST_TRIES
 
 
+async def test_limits_that_contradict_each_other_and_a_server_that_is_gone_are_told(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.url()
+    store = await open_store(url)
+
+    async def serve(session: str) -> bool:
+        return True
+
+    limits = QueueLimits(each=8, together=2)
+    queue = DbosQueue(url.partition("?")[0], schema="told_dbos", name="w", store=store, limits=limits)
+    with pytest.raises(ConfigError, match="8 sessions in each worker are more than the 2 in all of them"):
+        await queue.open("worker 3", serve)
+    wrong = DbosQueue(
+        postgres_server.url(password="wrong").partition("?")[0], schema="told_dbos", name="w", store=store
+    )
+    with pytest.raises(StoreError, match="DBOS cannot use the database: OperationalError") as caught:
+        await wrong.open("worker 4", serve)
+    assert "wrong" not in str(caught.value)
+    await store.close()
+
+
 async def test_the_queue_needs_a_postgresql_store_and_limits_of_all_workers_need_the_queue(
     folder: Path,
 ) -> None:
@@ -236,8 +259,8 @@ async def test_a_session_goes_on_in_its_workflow_where_steps_at_once_were_cut_of
 
 
 async def select(store: str, query: str) -> list[tuple[str, ...]]:
-    connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType]
-    db = await connect(store.partition("?")[0])
+    driver: Any = import_module("asyncpg")
+    db = await driver.connect(store.partition("?")[0])
     try:
         return [tuple(row) for row in await db.fetch(query)]
     finally:

@@ -102,9 +102,9 @@ class Worker:
             until_idle: return when no session can be taken further now.
         """
         queue = self._queue
+        if queue is not None:
+            await queue.open(new_id("worker"), self._serve)
         try:
-            if queue is not None:
-                await queue.open(new_id("worker"), self._serve)
             while True:
                 for duty in self._duties:
                     await duty.tick()

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pegboard.core.errors import ConfigError, Unavailable
@@ -159,54 +160,19 @@ class DbosQueue:
             ConfigError: another queue is open in this process, or the limits contradict each other.
             StoreError: the database cannot be used.
         """
-        try:
-            from dbos import DBOS
-        except ImportError:
+        if find_spec("dbos") is None:
             raise Unavailable(
                 "the engine dbos needs the package dbos", hint="Install it: pip install 'pegboard[dbos]'"
-            ) from None
+            )
         if self._limits.together is not None and self._limits.together < self._limits.each:
             raise ConfigError(
                 f"{self._limits.each} sessions in each worker are more than the {self._limits.together} in all of them"
             )
         if not _ONE.acquire(blocking=False):
             raise ConfigError("another queue is open in this process; a process works on one queue")
-        # Before anything is taken: whoever has no lease counts as ended.
-        self._lease = await self._leases.acquire(_key(executor))
-        self._executor = executor
-        self._serve = serve
-
-        async def session_workflow(session: str) -> str:
-            return await self._run(session)
-
-        self._workflow = DBOS.workflow(name="pegboard.session")(session_workflow)
-        DBOS(
-            config={
-                "name": "pegboard",
-                "system_database_url": self._url.replace("postgresql:", "postgresql+psycopg:", 1),
-                "dbos_system_schema": self._schema,
-                "executor_id": executor,
-                # Workers of one version take each other's sessions further.
-                "application_version": version("pegboard"),
-                "serializer": _json_serializer(),
-                "sys_db_pool_size": _CONNECTIONS,
-                "log_level": "CRITICAL",
-            }
-        )
-        DBOS.listen_queues([self._name])
-        per_minute = self._limits.per_minute
         try:
-            # In the loop's thread: DBOS runs workflows in the loop that it was launched from.
-            DBOS.launch()
-            await DBOS.register_queue_async(
-                self._name,
-                worker_concurrency=self._limits.each,
-                global_concurrency=self._limits.together,
-                limiter=None if per_minute is None else {"limit": per_minute, "period": 60.0},
-                polling_interval_sec=_LOOK_S,
-                on_conflict="always_update",
-            )
-        except Exception as error:
+            await self._launch(executor, serve)
+        except BaseException as error:
             await self.close()
             if isinstance(error, _failures()):
                 # Its text may have the URL.
@@ -268,6 +234,44 @@ class DbosQueue:
         if self._lease is not None:
             await self._lease.release(last=True)
             self._lease = None
+
+    async def _launch(self, executor: str, serve: Callable[[str], Awaitable[bool]]) -> None:
+        from dbos import DBOS
+
+        # Before anything is taken: whoever has no lease counts as ended.
+        self._lease = await self._leases.acquire(_key(executor))
+        self._executor = executor
+        self._serve = serve
+
+        async def session_workflow(session: str) -> str:
+            return await self._run(session)
+
+        self._workflow = DBOS.workflow(name="pegboard.session")(session_workflow)
+        DBOS(
+            config={
+                "name": "pegboard",
+                "system_database_url": self._url.replace("postgresql:", "postgresql+psycopg:", 1),
+                "dbos_system_schema": self._schema,
+                "executor_id": executor,
+                # Workers of one version take each other's sessions further.
+                "application_version": version("pegboard"),
+                "serializer": _json_serializer(),
+                "sys_db_pool_size": _CONNECTIONS,
+                "log_level": "CRITICAL",
+            }
+        )
+        DBOS.listen_queues([self._name])
+        per_minute = self._limits.per_minute
+        # In the loop's thread: DBOS runs workflows in the loop that it was launched from.
+        DBOS.launch()
+        await DBOS.register_queue_async(
+            self._name,
+            worker_concurrency=self._limits.each,
+            global_concurrency=self._limits.together,
+            limiter=None if per_minute is None else {"limit": per_minute, "period": 60.0},
+            polling_interval_sec=_LOOK_S,
+            on_conflict="always_update",
+        )
 
     # -- within DBOS ----------------------------------------------------------------------------
 
