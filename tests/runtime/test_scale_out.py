@@ -19,6 +19,7 @@ import pytest
 from pegboard.app.app import App
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import MemoryRecorder, Notice
+from pegboard.core.limits import SystemClock
 from pegboard.core.policy.approval import Refused, SuspendAll
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.store import StoreError
@@ -33,6 +34,13 @@ from tests.services.test_worker import calls, script
 from tests.waiting import until
 
 SESSIONS = 4
+
+
+class Tomorrow(SystemClock):
+    """The time 25 hours from now."""
+
+    def now(self) -> float:
+        return super().now() + 90_000
 
 
 @pytest.fixture
@@ -249,13 +257,18 @@ async def test_a_session_goes_on_in_its_workflow_where_steps_at_once_were_cut_of
         while await two.active():
             await asyncio.sleep(0.05)
     await two.close()
-    await store.close()
 
     assert begun == ["first"]
     steps = "SELECT function_name FROM cut_dbos.operation_outputs ORDER BY function_id"
     assert await select(url, steps) == [("interrupted",), ("call:second",), ("call:third",)]
     rows = await select(url, "SELECT status, executor_id FROM cut_dbos.workflow_status")
     assert rows == [("SUCCESS", "worker 2")]
+    three = DbosQueue(url.partition("?")[0], schema="cut_dbos", name="w", store=store, clock=Tomorrow())
+    await three.open("worker 3", second_worker)
+    await three.take_over()
+    await three.close()
+    await store.close()
+    assert await select(url, "SELECT status FROM cut_dbos.workflow_status") == []
 
 
 async def select(store: str, query: str) -> list[tuple[str, ...]]:

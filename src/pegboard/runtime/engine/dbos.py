@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -34,9 +34,13 @@ E = TypeVar("E", bound=Event)
 
 MOST_TRIES: Final = 3
 """How often a session that fails is taken further for one message or run."""
+_VERSION: Final = "1"
+"""Of the workflow: a session goes on from its events, so any Pegboard goes on with what an older one had begun."""
 _LOOK_S: Final = 0.5
 _CONNECTIONS: Final = 4
 _END_S: Final = 10.0
+_FORGET_S: Final = 86400.0
+"""Seconds for which DBOS keeps a workflow that is done."""
 _ACTIVE: Final = ("ENQUEUED", "PENDING")
 _LISTED: Final = 1000
 """Workflows that one look reads at most; the rest is seen by the next looks."""
@@ -142,7 +146,9 @@ class DbosQueue:
         self._schema = schema
         self._name = f"sessions-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         self._limits = limits or QueueLimits()
+        self._clock = clock or SystemClock()
         self._leases = Leases(store, clock=clock)
+        self._forget_at = 0.0
         self._lease: Lease | None = None
         self._running: set[asyncio.Task[bool]] = set()
         self._asked: dict[str, asyncio.Task[None]] = {}
@@ -207,6 +213,13 @@ class DbosQueue:
 
     async def take_over(self) -> None:
         """Put back what workers that have ended worked on, so that a living one goes on with it."""
+        if self._lease is not None and self._lease.lost:
+            # This process slept for long, and another took what it had.
+            with suppress(SessionBusy):
+                self._lease = await self._leases.acquire(_key(self._executor))
+        if self._clock.now() >= self._forget_at:
+            self._forget_at = self._clock.now() + _FORGET_S / 24
+            await self._forget()
         for executor in [e for e, task in self._asked.items() if task.done()]:
             self._asked.pop(executor).result()
         rows = await self._list(status=("PENDING",))
@@ -253,8 +266,7 @@ class DbosQueue:
                 "system_database_url": self._url.replace("postgresql:", "postgresql+psycopg:", 1),
                 "dbos_system_schema": self._schema,
                 "executor_id": executor,
-                # Workers of one version take each other's sessions further.
-                "application_version": version("pegboard"),
+                "application_version": _VERSION,
                 "serializer": _json_serializer(),
                 "sys_db_pool_size": _CONNECTIONS,
                 "log_level": "CRITICAL",
@@ -301,6 +313,15 @@ class DbosQueue:
                 await DBOS.resume_workflow_async(row.workflow_id, queue_name=self._name)
         finally:
             await lease.release(last=True)
+
+    async def _forget(self) -> None:
+        """Let DBOS forget what was done a day ago; what failed still counts."""
+        from dbos import DBOS
+
+        before = datetime.fromtimestamp(self._clock.now() - _FORGET_S, UTC).isoformat()
+        rows = await self._list(status=("SUCCESS",), completed_before=before, load_output=True)
+        if done := [row.workflow_id for row in rows if row.output == "done"]:
+            await DBOS.delete_workflows_async(done)
 
     async def _list(
         self,
