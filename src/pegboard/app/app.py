@@ -27,7 +27,7 @@ from pegboard.config.tools import ToolSettings, python_place
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import Recorder
-from pegboard.core.policy.approval import AllowOnce
+from pegboard.core.policy.approval import AllowOnce, SuspendAll
 from pegboard.core.policy.policy import Mode, Policy
 from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
@@ -389,6 +389,7 @@ class App:
         from pegboard.runtime.engine.dbos import DbosQueue, QueueLimits
         from pegboard.services.outbox import OutboxDuty
         from pegboard.services.schedules import ScheduleDuty
+        from pegboard.services.session_access import note_answer
         from pegboard.services.worker import Worker
 
         limits = limits or QueueLimits()
@@ -412,8 +413,16 @@ class App:
             duties=[
                 ScheduleDuty(partial(self.scheduler, notify), notify=notify), OutboxDuty(messages, notify=notify)
             ],
-            on_answer=[messages.reply, self.schedules.note_answer], queue=queue,
+            on_answer=[
+                messages.reply, self.schedules.note_answer,
+                partial(note_answer, lambda: self.store, lambda text: self.redactor.redact(text)[0]),
+            ],
+            queue=queue,
         )  # fmt: skip
+
+    async def _serve(self, session: str, model: str) -> None:
+        """Run another session on what waits for it, as a worker would; what it asks waits in the approvals."""
+        await self.worker(Interaction(approver=SuspendAll()), model=model or None).serve(session)
 
     # -- executors and agents -----------------------------------------------------------------
 
@@ -458,7 +467,7 @@ class App:
             check_implicit(self.workspace, self.paths)
         assembly = Assembly(
             wiring=wiring, toolkit=toolkit, paths=self.paths, config=self.config,
-            store=None if store is None else lambda: store,
+            store=None if store is None else lambda: store, serve=self._serve,
         )  # fmt: skip
         assemble(assembly, needs, redactor=self.redactor)
         timeout = self.config.exec_timeout_s

@@ -38,6 +38,7 @@ from pegboard.ports.plans import Plans
 from pegboard.ports.processes import Processes
 from pegboard.ports.schedules import Schedules
 from pegboard.ports.session_model import SessionModel
+from pegboard.ports.sessions import SessionAccess
 from pegboard.ports.shell import Shell
 from pegboard.ports.store import Store
 from pegboard.ports.subagents import Subagents
@@ -77,6 +78,8 @@ class Assembly:
         toolkit: the executor's tools.
         paths, config: where things lie, and the settings.
         store: opens the store; None = nothing outlives the process.
+        serve: runs another session on what waits for it, with a model of this name; None = other processes do.
+        redactor: takes secrets out of what is shown; `assemble` sets it.
     """
 
     wiring: Wiring
@@ -84,6 +87,8 @@ class Assembly:
     paths: Paths
     config: Config
     store: Callable[[], Store] | None = None
+    serve: Callable[[str, str], Awaitable[None]] | None = None
+    redactor: Redactor | None = None
 
     @property
     def workspace(self) -> Path:
@@ -119,7 +124,7 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
     """
     wiring, config, store = assembly.wiring, assembly.config, assembly.store
     spills = SpillFolder(assembly.paths.state / "spills")
-    redactor = redactor or Redactor(secrets_of(this_environment()))
+    redactor = assembly.redactor = redactor or Redactor(secrets_of(this_environment()))
     wiring.shaper = Shaper(redactor=redactor, clean=sanitise, spills=spills)
     wiring.safeguards = _guards(config, redactor, store, spills, wiring.grants)
     wiring.provided.setdefault(Spills, spills)
@@ -324,9 +329,14 @@ def _schedules(assembly: Assembly) -> Any:
     """Over the store of the executor; where it has none, over the command line's: a job in memory never fires."""
     from pegboard.services.schedules import StoredSchedules
 
+    return StoredSchedules(_kept(assembly), settings=assembly.config.schedules, workspace=assembly.workspace)
+
+
+def _kept(assembly: Assembly) -> Callable[[], Awaitable[Store]]:
+    """What `_durable` opens; it is closed with the executor."""
     store, close = _durable(assembly)
     assembly.wiring.closers.append(close)
-    return StoredSchedules(store, settings=assembly.config.schedules, workspace=assembly.workspace)
+    return store
 
 
 def _durable(assembly: Assembly) -> tuple[Callable[[], Awaitable[Store]], Callable[[], Awaitable[None]]]:
@@ -347,6 +357,26 @@ def _durable(assembly: Assembly) -> tuple[Callable[[], Awaitable[Store]], Callab
             await close_store(opened.pop())
 
     return store, close
+
+
+def _session_access(assembly: Assembly) -> Any:
+    """Over the store of the session that calls, where it is kept; else over the executor's."""
+    from pegboard.services.session_access import StoredSessionAccess
+
+    wiring, config, kept = assembly.wiring, assembly.config, _kept(assembly)
+    redactor = assembly.redactor or Redactor(secrets_of(this_environment()))
+
+    async def store(session: str) -> Store:
+        running = wiring.sessions.get(session)
+        return await kept() if running is None or running.backing is None else running.backing.store
+
+    access = StoredSessionAccess(
+        store, settings=config.sessions, specs=config.agents, confined=config.sandbox != "none",
+        redact=lambda text: redactor.redact(text)[0], serve=assembly.serve,
+    )  # fmt: skip
+    wiring.waits.append(access.wait_for_report)
+    wiring.closers.append(access.close)
+    return access
 
 
 def _session_model(assembly: Assembly) -> Any:
@@ -467,6 +497,7 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     Plans: _plans,
     Processes: _processes,
     Schedules: _schedules,
+    SessionAccess: _session_access,
     SessionModel: _session_model,
     Shell: _shell,
     Speech: _speech,

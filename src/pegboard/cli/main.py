@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "chat": Command("chat:chat_command", "Chat with an agent in the terminal."),
     "tools": Command("tools:tools_command", "List the tools, or show one: pegboard tools edit_file"),
     "runs": Command("runs:runs_command", "List, show, resume, export or import runs."),
+    "sessions": Command("sessions:sessions_command", "List, show, search, branch, compact, rename or delete sessions."),
     "agents": Command("agents:agents_command", "List agents and subagents; show what one did."),
     "worker": Command("worker:worker_command", "Run sessions on waiting messages and due schedules."),
     "replay": Command("replay:replay_command", "Replay a recorded run offline and report any difference."),

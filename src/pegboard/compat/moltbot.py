@@ -201,6 +201,31 @@ def create_message_tool(options: MoltbotOptions | None = None) -> Tool | None:
     return _shown("message")
 
 
+def create_agents_list_tool() -> Tool | None:
+    """`agents_list`; its answer is the document's JSON."""
+    return _shown("agents_list")
+
+
+def create_sessions_list_tool() -> Tool | None:
+    """`sessions_list`; its answer is the document's JSON."""
+    return _shown("sessions_list")
+
+
+def create_sessions_history_tool() -> Tool | None:
+    """`sessions_history`, with `sessionKey` and `limit`."""
+    return _shown("sessions_history")
+
+
+def create_sessions_send_tool() -> Tool | None:
+    """`sessions_send`, with `sessionKey`, `label` or `agentId`, `message` and `timeoutSeconds`."""
+    return _shown("sessions_send")
+
+
+def create_session_status_tool() -> Tool | None:
+    """`session_status`; its answer is the document's JSON."""
+    return _shown("session_status")
+
+
 def create_sessions_spawn_tool() -> Tool | None:
     """`sessions_spawn`, with `prompt`, `thinking` and `agentId`."""
     return _shown("sessions_spawn")
@@ -278,6 +303,7 @@ __all__ = [
     "MoltbotOptions",
     "agent_tool",
     "coding_tools",
+    "create_agents_list_tool",
     "create_apply_patch_tool",
     "create_browser_tool",
     "create_canvas_tool",
@@ -288,6 +314,11 @@ __all__ = [
     "create_moltbot_coding_tools",
     "create_moltbot_tools",
     "create_process_tool",
+    "create_session_status_tool",
+    "create_sessions_history_tool",
+    "create_sessions_list_tool",
+    "create_sessions_send_tool",
+    "create_sessions_spawn_tool",
     "create_tts_tool",
     "create_web_fetch_tool",
     "create_web_search_tool",

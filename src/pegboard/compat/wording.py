@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -125,6 +125,43 @@ def web_json(result: ToolResult, arguments: Arguments) -> str:
     if isinstance(shown, Mapping) and "provider" in shown:
         shown = {"results": cast("Mapping[str, Any]", shown)["results"]}
     return json.dumps(shown, ensure_ascii=False, indent=2)
+
+
+def molt_sessions(result: ToolResult, arguments: Arguments) -> str | None:
+    """Moltbot's list of sessions."""
+    keys = ("sessionKey", "label", "lastActive", "messageCount")
+    return _picked(result, "sessions", keys)
+
+
+def molt_agents(result: ToolResult, arguments: Arguments) -> str | None:
+    """Moltbot's list of agents."""
+    return _picked(result, "agents", ("id", "name", "model"))
+
+
+def molt_history(result: ToolResult, arguments: Arguments) -> str | None:
+    """The last messages of a session."""
+    return _picked(result, "messages", ("role", "text"))
+
+
+def molt_status(result: ToolResult, arguments: Arguments) -> str:
+    """Moltbot's status of a session; a running one is called active."""
+    import json
+
+    data = facts(result)
+    told = {key: data[key] for key in ("sessionKey", "agentId", "messageCount", "status")}
+    told["status"] = "active" if told["status"] == "running" else told["status"]
+    return json.dumps(told, ensure_ascii=False, indent=2)
+
+
+def _picked(result: ToolResult, name: str, keys: Sequence[str]) -> str | None:
+    """Some keys of a list in the result's data, as JSON text."""
+    import json
+
+    rows = facts(result).get(name)
+    if not isinstance(rows, list):
+        return None
+    found = [{key: row[key] for key in keys} for row in cast("list[Mapping[str, Any]]", rows)]
+    return json.dumps({name: found}, ensure_ascii=False, indent=2)
 
 
 def net_page(result: ToolResult, arguments: Arguments) -> str | None:

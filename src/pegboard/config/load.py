@@ -33,6 +33,7 @@ from pegboard.config.reading import (
 from pegboard.config.sandbox import SandboxSettings, read_sandbox
 from pegboard.config.schedules import ScheduleSettings, read_schedules
 from pegboard.config.secrets import SecretSpec
+from pegboard.config.sessions import SessionSettings, read_sessions
 from pegboard.config.store import StoreSettings, read_store
 from pegboard.config.tools import (
     ToolSettings,
@@ -80,6 +81,7 @@ class Config:
         media: who makes pictures and who speaks (`[media]`).
         schedules: the user's time zone, what is caught up, and heartbeats (`[schedules]`).
         channels: where messages can go (`[channels.NAME]`); the user's alone.
+        sessions: which sessions a session sees, and how often two answer each other (`[sessions]`).
         limits: what ends a run.
         agents: agents that a run can start by name (`[agents.NAME]`).
         subagents: how many of them (`[subagents]`).
@@ -117,6 +119,7 @@ class Config:
     media: MediaSettings = field(default_factory=MediaSettings)
     schedules: ScheduleSettings = field(default_factory=ScheduleSettings)
     channels: tuple[ChannelSettings, ...] = ()
+    sessions: SessionSettings = field(default_factory=SessionSettings)
     limits: Limits = field(default_factory=Limits)
     agents: tuple[AgentSpec, ...] = ()
     subagents: SubagentLimits = field(default_factory=SubagentLimits)
@@ -314,6 +317,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = config.agents + read_agents(value, path)
             case "subagents":
                 changes[key] = read_subagents(value, path, before=config.subagents)
+            case "sessions":
+                changes[key] = read_sessions(value, path, before=config.sessions)
             case "budgets":
                 changes[key] = config.budgets + read_budgets(typed(dict, value, path, key), path)
             case "secrets":

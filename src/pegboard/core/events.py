@@ -295,6 +295,9 @@ Event: TypeAlias = (
     | RunFinished
 )
 
+BRANCHED: Final = "branched_from"
+"""Key in a RunStarted's detail: the run that it is a copy of, in the session that was branched."""
+
 TRANSIENT: frozenset[str] = frozenset({"model.text", "model.thinking", "call.update"})
 """Types of events that are shown and not stored."""
 

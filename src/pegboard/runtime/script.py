@@ -12,6 +12,7 @@ from pegboard.core.codec import event_to_dict
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
+    BRANCHED,
     IMPORTED,
     TRANSIENT,
     CallFinished,
@@ -116,9 +117,9 @@ class ReplayLog:
         elif (
             isinstance(event, RunStarted | RunResumed)
             and isinstance(recorded, RunStarted | RunResumed)
-            and IMPORTED in recorded.detail
+            and (whence := {k: v for k, v in recorded.detail.items() if k in (IMPORTED, BRANCHED)})
         ):
-            event = replace(event, detail={**event.detail, IMPORTED: recorded.detail[IMPORTED]})
+            event = replace(event, detail={**event.detail, **whence})
         text = text_of_event(event)
         if self.fault is not None or text != self.texts[self.place]:
             raise self.report_difference(text)

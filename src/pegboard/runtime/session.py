@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pegboard.core.codec import event_from_dict, event_to_dict
+from pegboard.core.errors import ConfigError, InvalidArguments
 from pegboard.core.events import Event, HistoryFolded, Notice, RunStarted
+from pegboard.core.session_key import check_session_key
 from pegboard.ports.store import Conflict, Put, Store, StoreError
 from pegboard.runtime.fold import folded, goes_before
 from pegboard.store.chain import Chain
@@ -69,9 +71,13 @@ async def open_session(
         wait_s: how long to wait for another process that works on it.
 
     Raises:
-        ConfigError: another process still works on it; the message names that process.
+        ConfigError: the key cannot be one, or another process still works on it; the message names that process.
         StoreError: the store cannot be read, or, at the end of the block, something could not be written.
     """
+    try:
+        check_session_key(key)
+    except InvalidArguments as error:
+        raise ConfigError(error.message) from None
     lease = await Leases(backing.store).acquire(key, wait_s)
     try:
         log = await Log.open(backing.store, key, chain=backing.chain, redact=backing.redact, run=run)

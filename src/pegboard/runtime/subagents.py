@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from pegboard.core.call.call import new_id
+from pegboard.core.call.call import call_id, new_id
 from pegboard.core.context import Context, current_context
 from pegboard.core.errors import BudgetExceeded, Conflict, InvalidArguments, NotFound, PegboardError
 from pegboard.core.events import CallFinished, Event, ModelReplied, RunFinished, RunStarted, UserSaid
@@ -106,7 +105,7 @@ class SubagentRuns:
         """See Subagents."""
         context = current_context()
         children = self._children(context.session)
-        id = _id_of(context)
+        id = call_id("sub", context)
         child = await children.get(id)
         if child is None:
             self._spec(request.agent)
@@ -353,14 +352,6 @@ _LOOKED_AT: Final = frozenset({ModelReplied.type, CallFinished.type})
 async def _is_stopped(children: Children, child: Child) -> bool:
     now = await children.get(child.id)
     return now is not None and now.status == "stopped"
-
-
-def _id_of(context: Context) -> str:
-    """The same for the same call of the same run, so that a call that is repeated starts nothing twice."""
-    if not context.run or not context.call_id:
-        return new_id("sub")
-    named = f"{context.session}\0{context.run}\0{context.call_id}"
-    return f"sub-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
 
 
 def _own_run(child: Child, events: Iterable[Event]) -> tuple[str | None, RunFinished | None]:

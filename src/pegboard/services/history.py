@@ -18,14 +18,12 @@ from pegboard.store.encoding import Redact
 from pegboard.store.history import HistoryStore
 from pegboard.store.leases import Leases, Owner
 from pegboard.store.log import FOLDED, Log, active_s, decode_events, history, iter_history
-from pegboard.store.runs import RUN_EVENTS, RunList, RunRow
+from pegboard.store.runs import ONE_CALLS, RUN_EVENTS, RunList, RunRow
 from pegboard.store.seal import PURGED
 
 if TYPE_CHECKING:
     from pegboard.runtime.session import Session
 
-ONE_CALLS: Final = frozenset({"cli", "mcp"})
-"""Agents of runs that are single calls: no model's turn follows, so none is resumed."""
 LAST: Final = "last"
 """Stands for the newest run where an id is taken."""
 GONE: Final = "(purged)"

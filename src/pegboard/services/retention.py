@@ -13,6 +13,8 @@ from pegboard.files.journal import Journal
 from pegboard.services.history import GONE, ONE_CALLS, History
 from pegboard.store.opening import backups
 from pegboard.store.runs import RunRow
+from pegboard.store.session_messages import SessionMessages
+from pegboard.store.session_rows import SessionRows
 from pegboard.store.spills import SpillFolder
 
 Kind: TypeAlias = Literal["history", "images", "spills"]
@@ -125,6 +127,9 @@ class Retention:
             for row in await self._history.runs(session=stream):
                 if row.started < before and row.task != GONE:
                     await self._history.save_run(replace(row, task=GONE))
+            await SessionRows(self._history.store).purge(stream, before=before, instead=GONE)
+        # What one session told another stands in neither's own stream alone.
+        await SessionMessages(self._history.store).purge(before=self._clock.now() - older_s)
         for copy in self._damaged(older_s):
             copy.unlink(missing_ok=True)
             copy.with_name(f"{copy.name}-wal").unlink(missing_ok=True)

@@ -6,13 +6,15 @@ import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 from pegboard.config.models import AcceptedServers
 from pegboard.core.call.call import new_id
 from pegboard.core.content import ToolCall
-from pegboard.core.errors import BuildError, PermissionDenied
+from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError
 from pegboard.core.events import (
+    BRANCHED,
     TRANSIENT,
     CallStarted,
     ContextCompacted,
@@ -20,7 +22,10 @@ from pegboard.core.events import (
     Event,
     MemoryRecorder,
     ModelReplied,
+    PayloadsPurged,
     Recorder,
+    RunFinished,
+    RunResumed,
     RunStarted,
     UserSaid,
 )
@@ -31,16 +36,19 @@ from pegboard.core.result import ToolResult
 from pegboard.files.undo import UndoReport
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.model import Model
+from pegboard.ports.sessions import SessionEntry, SessionHistory, SessionRow
 from pegboard.ports.todos import Todo
 from pegboard.runtime.compaction import compact
 from pegboard.runtime.fold import fold, without_rewound
+from pegboard.runtime.session_text import history_of, search
 from pegboard.runtime.todos import todos_in
 from pegboard.runtime.tokens import message_tokens
-from pegboard.services.history import History
+from pegboard.services.history import GONE, History
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.services.undo import Undo
 from pegboard.store.log import Log
 from pegboard.store.runs import RunRow
+from pegboard.store.session_rows import SessionRows, find_session
 
 
 def model_line(model: Model) -> str:
@@ -214,19 +222,13 @@ class Conversation:
             PermissionDenied: a hook of PreCompact refuses it.
         """
         events = self.earlier()
-        messages = fold(events).messages
-        if not messages:
+        if (event := _compacted(events)) is None:
             return None
         if self.executor.hooks is not None:
             fields = {"trigger": "manual", "custom_instructions": ""}
             said = await self.executor.hooks.on_session("PreCompact", self.session, fields, matched="manual")
             if said.decision == "deny":
                 raise PermissionDenied(f"{said.by} refused to shorten the conversation: {said.reason}")
-        before = sum(map(message_tokens, messages))
-        done = compact(messages, before)
-        event = ContextCompacted(
-            budget_tokens=before, before_tokens=before, after_tokens=done.after, dropped=done.dropped
-        )
         self.agent.remember(self.session, [*events, event])
         self._log.record(event)
         return event
@@ -384,9 +386,105 @@ class Sessions:
                 break
         return out
 
+    async def rows(self) -> Sequence[SessionRow]:
+        """All sessions, the last used first, with what a list shows."""
+        rows = await SessionRows(self._history.store).list()
+        # A message that only waits has not been through what is recorded.
+        return [replace(row, task=self._redact(row.task)) if row.waiting else row for row in rows]
+
+    async def find(self, session: str) -> SessionRow:
+        """A session by its key, a short form of it, its label or `@label`.
+
+        Raises:
+            ConfigError: there is none, or several are meant.
+        """
+        try:
+            return find_session(await self.rows(), session)
+        except ToolError as error:
+            raise ConfigError(f"{error.message}; see: pegboard sessions") from None
+
     async def history(self, session: str) -> list[Event]:
         """The events of a session, oldest first."""
         return await self._history.events(session)
+
+    async def messages(self, session: str, *, limit: int = 50) -> SessionHistory:
+        """The last messages of a session, without secrets, long ones cut."""
+        events = await self._history.events(session)
+        return history_of(session, events, limit=limit, redact=self._redact)
+
+    async def search(self, text: str, *, limit: int = 20) -> Sequence[SessionEntry]:
+        """Messages in which all words of a text stand, of the sessions last used first."""
+        keys = [row.key for row in await self.rows()]
+        return await search(self._history.store, keys, text, limit=limit, redact=self._redact)
+
+    async def rename(self, session: str, label: str) -> None:
+        """Give a session a label; empty takes it away.
+
+        Raises:
+            ConfigError: another session has it, or it cannot be shown.
+        """
+        if not label.isprintable() or len(label) > 100:
+            raise ConfigError("a label has at most 100 characters, and all of them can be printed")
+        for row in await self.rows():
+            if label and row.key != session and row.label.casefold() == label.casefold():
+                raise ConfigError(f"the session {row.key} has the label {label!r}")
+        await SessionRows(self._history.store).rename(session, label)
+
+    async def branch(self, session: str, to: str, *, at: str = "") -> int:
+        """Begin a new session with what happened in another one.
+
+        Args:
+            session: which.
+            to: the key of the new one.
+            at: the run up to whose end it goes; empty = the last one that has ended.
+
+        Returns:
+            How many runs the new one has.
+
+        Raises:
+            ConfigError: the key is taken or cannot be one, no run has ended, or that run is of another session or has
+                not ended.
+        """
+        events = _until(without_rewound(await self._history.events(session)), session, at)
+        if to == session or await self._history.store.read(to, last=1, bodies=False):
+            raise ConfigError(f"the session {to!r} exists; give the branch another key")
+        copies: dict[str, str] = {}
+        async with self._history.open_session(to) as opened:
+            for event in events:
+                if (copy := _copied(event, to, copies)) is not None:
+                    opened.log.record(copy)
+        await SessionRows(self._history.store).note_branch(to, session)
+        return len(copies)
+
+    async def compact(self, session: str) -> ContextCompacted | None:
+        """Shorten what the model is sent of a session from here on; None where there is nothing to shorten.
+
+        Raises:
+            ConfigError: another process works on the session.
+        """
+        async with self._history.open_session(session) as opened:
+            if (event := _compacted(opened.events)) is not None:
+                opened.log.record(event)
+            return event
+
+    async def delete(self, session: str) -> None:
+        """Delete what was said in a session, and what waits for it. That there were records stays provable.
+
+        Raises:
+            ConfigError: another process works on it, or one of its runs can be resumed.
+        """
+        runs = await self._history.mark_interrupted(await self._history.runs(session=session))
+        if runs and runs[0].status in ("suspended", "interrupted", "running"):
+            raise ConfigError(
+                f"run {runs[0].id} of session {session!r} is {runs[0].status}; end it first: pegboard runs"
+            )
+        await self._history.delete_bodies(session, before=inf)
+        for row in runs:
+            await self._history.save_run(replace(row, task=GONE))
+        await SessionRows(self._history.store).delete(session)
+
+    def _redact(self, text: str) -> str:
+        return self._runtime.redactor.redact(text)[0]
 
     @asynccontextmanager
     async def open(
@@ -425,6 +523,52 @@ class Sessions:
                 yield talk
             finally:
                 await talk.model.aclose()
+
+
+def _compacted(events: Sequence[Event]) -> ContextCompacted | None:
+    """The event that shortens a session to a share of what it is now, None where it holds nothing."""
+    messages = fold(events).messages
+    if not messages:
+        return None
+    before = sum(map(message_tokens, messages))
+    done = compact(messages, before)
+    return ContextCompacted(
+        budget_tokens=before, before_tokens=before, after_tokens=done.after, dropped=done.dropped
+    )
+
+
+def _until(events: Sequence[Event], session: str, at: str) -> Sequence[Event]:
+    """The events up to the end of a run, or of the last one that has ended.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    ends = [
+        (place, event.run)
+        for place, event in enumerate(events)
+        if isinstance(event, RunFinished) and event.status != "suspended" and event.run.startswith(at)
+    ]
+    if len({run for _, run in ends}) > 1 and at:
+        raise ConfigError(f"several runs of session {session!r} start with {at!r}")
+    if not ends:
+        which = f"no run {at!r} of session {session!r}" if at else f"no run of session {session!r}"
+        raise ConfigError(f"{which} has ended, so there is nothing to branch from; see: pegboard runs")
+    return events[: ends[-1][0] + 1]
+
+
+def _copied(event: Event, session: str, copies: dict[str, str]) -> Event | None:
+    """An event as one of a branch: a run is in one session only, so its copy has an id of its own."""
+    match event:
+        case RunStarted():
+            copies[event.run] = new_id("run")
+            detail = {**event.detail, BRANCHED: event.run}
+            return replace(event, run=copies[event.run], session=session, detail=detail)
+        case RunResumed() | RunFinished():
+            return replace(event, run=copies[event.run])
+        case PayloadsPurged():
+            return None  # It counts the records of the other stream.
+        case _:
+            return event
 
 
 async def _agent(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from pegboard.core.events import CallFinished, Event, ModelReplied, RunStarted
+from pegboard.core.events import BRANCHED, CallFinished, Event, ModelReplied, RunStarted
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Usage
 from pegboard.runtime.tokens import result_tokens, toolkit_tokens
@@ -64,10 +64,12 @@ class UsageReport:
     runs: int = 0
 
     def add(self, events: Iterable[Event], *, day: str, session: str, workspace: str = "") -> None:
-        """Count the events of one run."""
+        """Count the events of one run; the copy of one in a branch has cost nothing."""
         asked = ""
         for event in events:
             match event:
+                case RunStarted() if BRANCHED in event.detail:
+                    return
                 case RunStarted():
                     self.runs += 1
                     asked = event.model

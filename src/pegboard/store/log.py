@@ -16,7 +16,7 @@ from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.store import Conflict, Put, Record, Store, StoreError
 from pegboard.store.chain import GENESIS, Chain, NewRecord, chain_records
 from pegboard.store.encoding import Redact, encode_all
-from pegboard.store.runs import RunList, RunRow
+from pegboard.store.runs import ONE_CALLS, RunList, RunRow
 
 DAMAGED: Final = "damaged"
 """Key in a Notice's detail: number of the record that cannot be read."""
@@ -218,6 +218,7 @@ class Log:
             events = [(one.at, self._cleaned(one.event)) for one in batch]
             # In one transaction: a run must not be in the stream and missing from the list, or the reverse.
             puts = await self._runs.puts(self.stream, events, self._rows)
+            puts += await self._session_puts(batch)
         if self._chain is not None and self._end_holds is None:
             self._end_holds = await _end_holds(self.store, self._chain, self.stream, self._head)
         while True:
@@ -242,6 +243,19 @@ class Log:
             and (self._head_task is None or self._head_task.done())
         ):
             self._head_task = self._loop.create_task(self._keep_head(self._chain))
+
+    async def _session_puts(self, batch: list[_Recorded]) -> list[Put]:
+        """What a batch changes in the list of sessions."""
+        runs = [row for run in {one.run for one in batch} if (row := self._rows.get(run)) is not None]
+        if all(row.agent in ONE_CALLS for row in runs):
+            return []  # A single call need load nothing for it.
+        from pegboard.store.session_rows import COUNTED, SessionRows
+
+        messages = sum(one.event.type in COUNTED for one in batch)
+        put = await SessionRows(self.store).put_of(
+            self.stream, runs, at=batch[-1].at, messages=messages, last=self._head[0], count=len(batch)
+        )
+        return [] if put is None else [put]
 
     def _encoded(self, batch: list[_Recorded]) -> list[NewRecord]:
         bodies = encode_all([one.event for one in batch], self._redact)

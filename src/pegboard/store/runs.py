@@ -15,6 +15,9 @@ from pegboard.store.table import Table, after_prefix
 OPEN: Final = frozenset({"running", "suspended"})
 """The status of a run that may go on."""
 
+ONE_CALLS: Final = frozenset({"cli", "mcp"})
+"""Agents of runs that are single calls: no model's turn follows, so none is resumed."""
+
 RUN_EVENTS: Final = frozenset({RunStarted.type, RunResumed.type, RunFinished.type})
 """Types of the events that rows are made from."""
 

@@ -42,6 +42,11 @@ TOOLS: Final[dict[str, str]] = {
     "sessions_spawn": "pegboard.tools.sessions_spawn:sessions_spawn",
     "call_subagent": "pegboard.tools.call_subagent:call_subagent",
     "subagents": "pegboard.tools.subagents:subagents",
+    "sessions_list": "pegboard.tools.sessions_list:sessions_list",
+    "sessions_history": "pegboard.tools.sessions_history:sessions_history",
+    "sessions_send": "pegboard.tools.sessions_send:sessions_send",
+    "session_status": "pegboard.tools.session_status:session_status",
+    "agents_list": "pegboard.tools.agents_list:agents_list",
 }
 """Built-in tools by name; loaded at first use."""
 

@@ -83,6 +83,41 @@ MOLTBOT: Final = (
         required("text", text("Text to say")),
     ),
     row(
+        "agents_list",
+        "List the agents.",
+        render=say.on_success(say.molt_agents),
+    ),
+    row(
+        "sessions_list",
+        "List all sessions.",
+        optional("filter", text("Which sessions", enum=["active", "all"])),
+        render=say.on_success(say.molt_sessions),
+    ),
+    row(
+        "sessions_history",
+        "Read a session's history.",
+        optional("sessionKey", text("Session key"), "session"),
+        optional("limit", integer("How many messages", minimum=1, maximum=500)),
+        render=say.on_success(say.molt_history),
+    ),
+    row(
+        "sessions_send",
+        "Send a message to another session.",
+        optional("sessionKey", text("Session key"), "session"),
+        optional("label", text("Session label")),
+        optional("agentId", text("Agent ID"), "agent"),
+        required("message", text("The message")),
+        optional(
+            "timeoutSeconds", integer("Seconds to wait for the reply", minimum=0, maximum=600), "timeout_s"
+        ),
+    ),
+    row(
+        "session_status",
+        "Show a session's status.",
+        optional("sessionKey", text("Session key"), "session"),
+        render=say.on_success(say.molt_status),
+    ),
+    row(
         "sessions_spawn",
         "Spawn a sub-agent session.",
         required("prompt", text("The task for the sub-agent")),

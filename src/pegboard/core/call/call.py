@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import hashlib
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -124,6 +125,14 @@ _COUNT: Final = itertools.count(10**9)
 def new_id(prefix: str) -> str:
     """A fresh id: the prefix and 16 hex digits."""
     return f"{prefix}_{os.urandom(8).hex()}"
+
+
+def call_id(prefix: str, context: Context) -> str:
+    """An id that is the same for the same call of the same run, so that a call that is repeated does nothing twice."""
+    if not context.run or not context.call_id:
+        return new_id(prefix)
+    named = f"{context.session}\0{context.run}\0{context.call_id}"
+    return f"{prefix}-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
 
 
 def new_call_id() -> str:
