@@ -10,7 +10,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -79,10 +80,18 @@ def find_programs() -> Path | None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
+    """A running server; skips where none is installed."""
+    if find_programs() is None:
+        pytest.skip("PostgreSQL is not installed; apt-get install postgresql-15")
+    with run_server() as server:
+        yield server
+
+
+@contextmanager
+def run_server() -> Generator[PostgresServer]:
     """A running server; its default order of texts is a language's, so that a key's order must be asked for."""
     programs = find_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed; apt-get install postgresql-15")
+    assert programs is not None, "PostgreSQL is not installed"
     folder = Path(tempfile.mkdtemp(prefix="pegboard-postgres-"))
     try:
         (folder / "password").write_text(PASSWORD)

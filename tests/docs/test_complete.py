@@ -65,7 +65,7 @@ def test_each_extra_and_variable_is_told() -> None:
 
 def test_each_page_is_in_the_menu() -> None:
     menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    listed = set(re.findall(r"[\w/]+\.md", str(menu)))
+    listed = set(re.findall(r"[\w/-]+\.md", str(menu)))
     docs = ROOT / "docs"
 
     assert {str(p.relative_to(docs)) for p in docs.rglob("*.md") if p.parent.name != "decisions"} == listed

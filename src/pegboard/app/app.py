@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pegboard.app.agent import Agent
 from pegboard.app.executor import Executor
@@ -43,6 +43,7 @@ from pegboard.store.history import HistoryStore
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
     from pegboard.mcp.server import ToolServer
+    from pegboard.runtime.engine.dbos import QueueLimits
     from pegboard.runtime.scheduler import Scheduler
     from pegboard.runtime.session import Backing
     from pegboard.runtime.subagents import SubagentRuns
@@ -380,6 +381,8 @@ class App:
         *,
         model: str | None = None,
         watcher: Watcher | None = None,
+        engine: Literal["local", "dbos"] = "local",
+        limits: QueueLimits | None = None,
     ) -> Worker:
         """Runs sessions on what waits for them, fires schedules and delivers messages.
 
@@ -387,15 +390,36 @@ class App:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
             watcher: sees its runs' events.
+            engine: `dbos` hands the sessions of this workspace out among all workers of a PostgreSQL store.
+            limits: how many sessions run at once; those beyond one worker hold with `dbos` only.
+
+        Raises:
+            ConfigError: `dbos` without a PostgreSQL store, or limits of all workers without `dbos`.
         """
+        from pegboard.runtime.engine.dbos import DbosQueue, QueueLimits
         from pegboard.services.outbox import OutboxDuty
         from pegboard.services.schedules import ScheduleDuty
         from pegboard.services.session_access import note_answer
         from pegboard.services.worker import Worker
 
+        limits = limits or QueueLimits()
+        queue: DbosQueue | None = None
+        if engine == "dbos":
+            from pegboard.store.postgres import PostgresStore
+
+            if not isinstance(self.store, PostgresStore):
+                raise ConfigError(
+                    "the engine dbos needs a PostgreSQL store; name one with --store postgresql://… or the setting store"
+                )
+            url, schema = self.store.login
+            queue = DbosQueue(
+                url, schema=f"{schema}_dbos", name=str(self.workspace), store=self.store, limits=limits
+            )
+        elif limits.together is not None or limits.per_minute is not None:
+            raise ConfigError("limits of all workers together need the engine dbos; add --engine dbos")
         notify, messages = interaction.notify, self.messages
         return Worker(
-            self, self.history, self.sessions, self.runs, interaction=interaction, model=model,
+            self, self.history, self.sessions, self.runs, interaction=interaction, model=model, most=limits.each,
             watcher=watcher,
             duties=[
                 ScheduleDuty(partial(self.scheduler, notify), notify=notify), OutboxDuty(messages, notify=notify)
@@ -404,6 +428,7 @@ class App:
                 messages.reply, self.schedules.note_answer,
                 partial(note_answer, lambda: self.store, lambda text: self.redactor.redact(text)[0]),
             ],
+            queue=queue,
         )  # fmt: skip
 
     async def _serve(self, session: str, model: str) -> None:

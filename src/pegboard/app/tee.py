@@ -56,7 +56,7 @@ class Tee:
         for listener in self._listeners:
             listener(event)
 
-    async def flush(self, *, power_loss: bool = False) -> None:
-        """See Recorder."""
-        for recorder in self._recorders:
-            await recorder.flush(power_loss=power_loss)
+    async def flush(self, *, power_loss: bool = False) -> object:
+        """See Recorder; what the first of the recorders gives: for a kept session the number of its last record."""
+        flushed = [await recorder.flush(power_loss=power_loss) for recorder in self._recorders]
+        return flushed[0] if flushed else None

@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "chat": Command("chat:chat_command", "Chat with an agent in the terminal."),
     "tools": Command("tools:tools_command", "List the tools, or show one: pegboard tools edit_file"),
     "runs": Command("runs:runs_command", "List, show, resume, export or import runs."),
-    "sessions": Command("sessions:sessions_command", "List, show, search, branch, compact, rename or delete sessions."),
+    "sessions": Command("sessions:sessions_command", "List, show, search, branch, shorten or delete sessions."),
     "agents": Command("agents:agents_command", "List agents and subagents; show what one did."),
     "worker": Command("worker:worker_command", "Run sessions on waiting messages and due schedules."),
     "serve": Command("serve:serve_command", "Serve this workspace over HTTP, with a token."),

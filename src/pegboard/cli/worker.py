@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,6 +23,8 @@ from pegboard.cli.option_types import (
 from pegboard.cli.options import Options
 from pegboard.cli.people import interaction_for
 from pegboard.cli.show import print_note
+from pegboard.core.errors import ConfigError
+from pegboard.runtime.engine.dbos import QueueLimits
 
 
 def worker_command(
@@ -40,6 +42,27 @@ def worker_command(
         str | None,
         typer.Option("--store", metavar="URL", help="Store to work on: sqlite:PATH or postgresql://…."),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine", metavar="NAME", help="local, or dbos: a queue for many workers on a PostgreSQL store."
+        ),
+    ] = "local",
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", min=1, help="Sessions that this worker runs at once.")
+    ] = 8,
+    most_together: Annotated[
+        int | None,
+        typer.Option(
+            "--most-together", metavar="N", min=1, help="Sessions that all workers run at once (dbos)."
+        ),
+    ] = None,
+    per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--per-minute", metavar="N", min=1, help="Sessions that all workers begin in a minute (dbos)."
+        ),
+    ] = None,
     tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
@@ -55,12 +78,19 @@ def worker_command(
         workspace=workspace, mode=mode, policy=policy, config=config, store=store, yes=yes,
         tools_from=tools_from or (),
     )  # fmt: skip
-    exit_with(options.run(partial(_work, model=model, until_idle=until_idle, on_ask=on_ask, options=options)))
+    if engine not in ("local", "dbos"):
+        raise ConfigError(f"no engine {engine!r}; write local or dbos")
+    limits = QueueLimits(each=most, together=most_together, per_minute=per_minute)
+    work = partial(_work, model=model, until_idle=until_idle, on_ask=on_ask, options=options)
+    exit_with(options.run(partial(work, engine=engine, limits=limits)))
 
 
-async def _work(app: App, *, model: str | None, until_idle: bool, on_ask: str, options: Options) -> int:
+async def _work(
+    app: App, *, model: str | None, until_idle: bool, on_ask: str, options: Options,
+    engine: Literal["local", "dbos"], limits: QueueLimits,
+) -> int:  # fmt: skip
     await app.store.connect()
-    worker = app.worker(interaction_for(options, on_ask=on_ask), model=model)
+    worker = app.worker(interaction_for(options, on_ask=on_ask), model=model, engine=engine, limits=limits)
     work = asyncio.ensure_future(worker.work(until_idle=until_idle))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -31,7 +31,7 @@ from pegboard.core.transcript import AssistantMessage, ResultsMessage, Usage, Us
 from pegboard.ports.model import Conversation, Model
 from pegboard.runtime.budget import USED_UP, LimitUse, RunBudget
 from pegboard.runtime.compaction import Window
-from pegboard.runtime.engine import Engine
+from pegboard.runtime.engine import Engine, engine_of
 from pegboard.runtime.engine.local import LocalEngine
 from pegboard.runtime.fold import History, interrupted_results, split_calls
 from pegboard.runtime.refusals import failed_call, over_limit_error, refused_calls, truncated_calls
@@ -213,7 +213,8 @@ class Loop:
             noticed=() if before is None else before.noticed,
         )
         over = "" if before is None else before.over
-        engine = LocalEngine.after(before, self.recorder, self.answers, self.clock)
+        local = LocalEngine.after(before, self.recorder, self.answers, self.clock)
+        engine = engine_of(state.session, local, self.recorder)
         try:
             last = self._begin(talk, task, state, context, history)
             if history is not None and not task and history.open_calls:

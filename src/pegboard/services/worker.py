@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from pegboard.core.call.call import new_id
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import Event, RunFinished, RunStarted, UserTold
 from pegboard.ports.messages import InboundMessage
@@ -18,6 +19,9 @@ from pegboard.services.sessions import Sessions
 from pegboard.store.inbox import Inbox
 from pegboard.store.leases import SessionBusy
 from pegboard.store.runs import RunRow
+
+if TYPE_CHECKING:
+    from pegboard.runtime.engine.dbos import DbosQueue
 
 LOOK_S: Final = 0.5
 """Seconds between two looks at the store."""
@@ -77,6 +81,7 @@ class Worker:
         watcher: sees its runs' events.
         model: as `--model` takes it; None = the first that is found.
         most: sessions that it runs at once.
+        queue: hands out the sessions, by its own limits in place of `most`; None = this worker takes what it finds.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Worker:
         watcher: Watcher | None = None,
         model: str | None = None,
         most: int = MOST,
+        queue: DbosQueue | None = None,
     ) -> None:
         self._runtime = runtime
         self._history = history
@@ -103,8 +109,9 @@ class Worker:
         self._watcher = watcher
         self._model = model
         self._most = most
+        self._queue = queue
         self._inbox = Inbox(history.store)
-        self._working: dict[str, asyncio.Task[None]] = {}
+        self._working: dict[str, asyncio.Task[bool]] = {}
         self._failed: set[str] = set()
         self._stopping = False
 
@@ -114,14 +121,18 @@ class Worker:
         Args:
             until_idle: return when no session can be taken further now.
         """
+        queue = self._queue
+        if queue is not None:
+            await queue.open(new_id("worker"), self._serve)
         try:
             while True:
+                busy = bool(self._working)
                 if not self._stopping:
                     for duty in self._duties:
                         await duty.tick()
-                    await self._take_sessions()
+                    busy = await (self._take_sessions() if queue is None else self._put_sessions(queue))
                 self._end_done()
-                if (until_idle or self._stopping) and not self._working:
+                if (until_idle and not busy) or (self._stopping and not self._working):
                     return
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
@@ -130,6 +141,8 @@ class Worker:
             for task in self._working.values():
                 task.cancel()
             await asyncio.gather(*self._working.values(), return_exceptions=True)
+            if queue is not None:
+                await queue.close()
             for duty in self._duties:
                 await duty.close()
 
@@ -157,33 +170,51 @@ class Worker:
 
     # -- what there is --------------------------------------------------------------------------
 
-    async def _take_sessions(self) -> None:
+    async def _take_sessions(self) -> bool:
+        """Begin with what there is; whether this worker works on anything now."""
         self._end_done()
-        waiting = [m.session for m in await self._inbox.all() if m.wake and self._is_here(m)]
-        interrupted = [row.stream for row in await self._interrupted()]
-        for session in dict.fromkeys((*interrupted, *waiting)):
+        for session in await self._waiting_sessions():
             if len(self._working) >= self._most:
-                return
+                break
             if session in self._working or session in self._failed:
                 continue
-            if await self._history.holder(session) is None and await self._can_go_on(session):
+            if await self._history.holder(session) is None and await self._cause(session) is not None:
                 self._working[session] = asyncio.create_task(self._serve(session))
+        return bool(self._working)
 
     def _end_done(self) -> None:
         for key in [key for key, task in self._working.items() if task.done()]:
-            self._end(key, self._working.pop(key))
+            self._working.pop(key)
 
-    async def _serve(self, session: str) -> None:
-        with suppress(SessionBusy):  # Another worker was faster.
+    async def _put_sessions(self, queue: DbosQueue) -> bool:
+        """Put what there is into the queue; whether any worker is to work on anything now."""
+        await queue.take_over()
+        active = await queue.active()
+        for session in await self._waiting_sessions():
+            if session in active or await self._history.holder(session) is not None:
+                continue
+            if (cause := await self._cause(session)) is not None and await queue.put(session, cause):
+                active.add(session)
+        return bool(active)
+
+    async def _waiting_sessions(self) -> list[str]:
+        waiting = [m.session for m in await self._inbox.all() if m.wake and self._is_here(m)]
+        interrupted = [row.stream for row in await self._interrupted()]
+        return list(dict.fromkeys((*interrupted, *waiting)))
+
+    async def _serve(self, session: str) -> bool:
+        """Take a session further; False = it failed, and people were told why."""
+        try:
             await self.serve(session)
-
-    def _end(self, session: str, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        # The next worker tries it again; in this one it would fail again and again.
-        self._failed.add(session)
-        said = str(error) if isinstance(error, PegboardError) else f"{type(error).__name__}: {error}"
-        self._interaction.notify(f"session {session} was not taken further: {said}")
+        except SessionBusy:
+            pass  # Another worker was faster.
+        except Exception as error:  # noqa: BLE001  The worker's boundary: one session must not end the others.
+            # The next worker tries it again; in this one it would fail again and again.
+            self._failed.add(session)
+            said = str(error) if isinstance(error, PegboardError) else f"{type(error).__name__}: {error}"
+            self._interaction.notify(f"session {session} was not taken further: {said}")
+            return False
+        return True
 
     async def _one_ends(self) -> None:
         if self._working:
@@ -202,9 +233,12 @@ class Worker:
     async def _resumable(self, session: str) -> RunRow | None:
         return next((r for r in await self._interrupted() if r.stream == session), None)
 
-    async def _can_go_on(self, session: str) -> bool:
-        """Whether there is something to do: not where all that waits is a message that a suspended run will read."""
-        return await self._resumable(session) is not None or await self._next(session) is not None
+    async def _cause(self, session: str) -> str | None:
+        """Id of the run to resume or the message to run on; None where all that waits is what a suspended run reads."""
+        if (row := await self._resumable(session)) is not None:
+            return row.id
+        message = await self._next(session)
+        return None if message is None else message.id
 
     async def _next(self, session: str) -> InboundMessage | None:
         """The message that the session is to be run on, or whose answer is to be handed on, now."""

@@ -132,6 +132,11 @@ class PostgresStore:
         """Where it is, without the password."""
         return self._database.place
 
+    @property
+    def login(self) -> tuple[str, str]:
+        """The database's URL with the password, if we were given one, and the schema: for another driver, not to show."""
+        return self._database.login()
+
     async def connect(self) -> None:
         """Connect now. A schema that is missing is made; one of an older Pegboard is brought up to date.
 
@@ -323,6 +328,15 @@ class _Database:
         self._thread: threading.Thread | None = None
         self._ended = False
         self._lock = threading.Lock()
+
+    def login(self) -> tuple[str, str]:
+        """See PostgresStore."""
+        parts = urlsplit(self.url)
+        if self._password is None:
+            return self.url, self.schema
+        user, _, host = parts.netloc.rpartition("@")
+        netloc = f"{user.partition(':')[0]}:{quote(self._password, safe='')}@{host}"
+        return parts._replace(netloc=netloc).geturl(), self.schema
 
     async def ask(self, verb: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do something in the thread; its result, for the loop that asks.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from contextvars import ContextVar
+from typing import Any, Final, Protocol, TypeVar
 
-from pegboard.core.events import Event
+from pegboard.core.events import Event, Recorder
 
 E = TypeVar("E", bound=Event)
 
@@ -43,3 +44,27 @@ class Engine(Protocol):
     async def timer(self, id: str, at: float) -> None:
         """Return at a time, in seconds since the epoch."""
         ...
+
+
+class EngineAround(Protocol):
+    """Makes the engine of a queue's session from the one that knows what the session's events say."""
+
+    @property
+    def session(self) -> str:
+        """Key of the session that it is for."""
+        ...
+
+    def __call__(self, inner: Engine, recorder: Recorder) -> Engine:
+        """The engine around `inner`, whose events go to `recorder`."""
+        ...
+
+
+AROUND: Final[ContextVar[EngineAround | None]] = ContextVar("AROUND", default=None)
+"""Set while a queue runs a session; None = the run belongs to this process alone."""
+
+
+def engine_of(session: str, inner: Engine, recorder: Recorder) -> Engine:
+    """The engine of a session's run: `inner`, or what the queue that runs the session makes of it."""
+    around = AROUND.get()
+    # A subagent that the session starts has a session of its own.
+    return inner if around is None or around.session != session else around(inner, recorder)
