@@ -186,7 +186,7 @@ async def test_no_verdict_of_the_guard_gets_lost_on_its_way_to_the_policy(folder
     lost: list[str] = []
     async with door(folder, "exec") as tools:
         for command in [*(row["input"] for row in CORPUS), *DANGEROUS]:
-            verdict = judge(command, folder).decision
+            verdict = judge(command, folder, confined=tools.policy.sandboxed).decision
             preview = await tools.preview("exec", {"command": command})
             if preview.error is None and rank(preview.decision) < rank(verdict):
                 lost.append(command)

@@ -80,7 +80,7 @@ def test_other_patterns_mean_what_they_mean_in_python(pattern: str, text: str) -
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("(", "no regular expression"),
+        ("(", "not a regular expression"),
         ("a*+b", "possessive"),
         ("x" * 3000, "2,000"),
         ("(x{1,900}){1,900}", "bounded time"),

@@ -64,8 +64,8 @@ REFUSED_SCHEMAS: dict[str, tuple[Any, str]] = {
     "negative": ({"type": "object", "properties": {"x": {"maxItems": -1}}}, "not valid"),
     "multiple-of-nothing": ({"type": "object", "properties": {"x": {"multipleOf": 0}}}, "not valid"),
     "wide": ({"type": "object", "properties": {"k" * 250 + str(n): {} for n in range(300)}}, "bytes"),
-    "true": (True, "no object"),
-    "number": (7, "no object"),
+    "true": (True, "not an object"),
+    "number": (7, "not an object"),
 }
 
 

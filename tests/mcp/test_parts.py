@@ -118,7 +118,7 @@ def test_suspicious_tools_are_offered_with_a_warning_and_clean_words() -> None:
         ({"type": "object", "properties": {"a": {"$ref": "https://evil.example/x"}}}, "outside itself"),
         ({"type": "object", "x": [[[]]] * 70_000}, "values"),
         ({"type": "object", "description": "x" * 70_000}, "over the limit"),
-        ("x", "no object"),
+        ("x", "not an object"),
     ],
 )
 def test_schemas_out_of_bounds_are_refused(schema: Any, words: str) -> None:
