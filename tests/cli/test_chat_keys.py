@@ -17,7 +17,7 @@ from tests.cli.test_chat import terminal as terminal
 from tests.sync_store import open_sqlite
 from tests.waiting import until
 
-READY = "leaves this machine)\n"
+READY = "(Shift+Tab)"
 WIDTHS = pytest.mark.parametrize("columns", [80, 120])
 pytestmark = pytest.mark.slow
 
