@@ -101,7 +101,7 @@ async def begin(folder: Path) -> None:
         for number in range(JOBS):
             soon = datetime.now(UTC) + timedelta(seconds=1)
             await app.schedules.add(
-                JobRequest(message=f"job {number}", schedule=soon.isoformat(), isolated=True)
+                JobRequest(message=f"job {number}", schedule=soon.isoformat(), isolated=True, delivery="none")
             )
 
 
