@@ -178,7 +178,7 @@ def once(folder: Path, chance: random.Random) -> dict[str, Any]:
     for _ in range(MOST):
         pid = forked(work, folder)
         if kills < KILLS:
-            points.append(round(chance.uniform(0.02, 1.5), 3))
+            points.append(round(chance.uniform(0.01, 0.6), 3))
             until = time.monotonic() + points[-1]
             while time.monotonic() < until and os.waitpid(pid, os.WNOHANG) == (0, 0):
                 time.sleep(0.005)

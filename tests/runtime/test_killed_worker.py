@@ -56,7 +56,7 @@ def test_workers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
 
     for line in lines:
         check(line)
-    assert sum(line["kills"] for line in lines) >= 2
+    assert sum(line["kills"] for line in lines) >= 2, "the kills came too late to prove anything"
 
 
 @pytest.mark.full
