@@ -205,3 +205,21 @@ async def test_a_subagent_that_waited_for_a_person_reports_when_it_was_answered(
         assert [text.splitlines()[0].partition(" ")[0] for text in reports] == ["[Subagent", "[Subagent"]
         assert "waits for a person's approval" in reports[0]
         assert reports[1].endswith("It was refused.")
+
+
+async def test_a_worker_that_is_stopped_lets_its_run_end(app: App, folder: Path) -> None:
+    model = script(folder, calls("exec", command="touch begun; sleep 2; echo over > log.txt"), {"text": "Over."})
+    await Inbox(app.store).add(InboundMessage(session="s", content="Work", id="m1", by="schedule"))
+    command = [sys.executable, "-m", "pegboard", "worker", "--yes", "--model", model]
+    worker = subprocess.Popen(command, cwd=folder, env=os.environ, stderr=subprocess.PIPE, text=True)
+    try:
+        await asyncio.to_thread(until, (folder / "begun").exists, "the command to begin", within_s=60)
+        worker.send_signal(signal.SIGTERM)
+        said = await asyncio.to_thread(lambda: worker.communicate(timeout=60)[1])
+    finally:
+        worker.kill()
+        worker.wait()
+
+    assert "stopping; runs that go on have 10 s to end" in said
+    assert (folder / "log.txt").read_text() == "over\n"
+    assert [r.status for r in await app.runs.list()] == ["done"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -25,6 +25,9 @@ from pegboard.cli.people import interaction_for
 from pegboard.cli.show import print_note
 from pegboard.core.errors import ConfigError
 from pegboard.runtime.engine.dbos import QueueLimits
+
+DRAIN_S: Final = 10.0
+"""Seconds that runs have to end when a worker is stopped."""
 
 
 def worker_command(
@@ -72,7 +75,7 @@ def worker_command(
 ) -> None:
     """Run sessions on the messages that wait for them, fire schedules, and resume interrupted runs.
 
-    It works until Ctrl+C. Several workers may run at once; each session is run by one of them.
+    It works until Ctrl+C; runs that go on then have ten seconds to end. Several workers may run at once; each session is run by one of them.
     """
     options = Options(
         workspace=workspace, mode=mode, policy=policy, config=config, store=store, yes=yes,
@@ -93,13 +96,23 @@ async def _work(
     worker = app.worker(interaction_for(options, on_ask=on_ask), model=model, engine=engine, limits=limits)
     work = asyncio.ensure_future(worker.work(until_idle=until_idle))
     loop = asyncio.get_running_loop()
+
+    def stop(asked: list[bool]) -> None:
+        if asked:
+            work.cancel()
+            return
+        asked.append(True)
+        print_note(f"stopping; runs that go on have {DRAIN_S:g} s to end, Ctrl+C cuts them off")
+        worker.stop()
+        loop.call_later(DRAIN_S, work.cancel)
+
+    asked: list[bool] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, work.cancel)
+        loop.add_signal_handler(number, stop, asked)
     if not until_idle:
         print_note(f"working in {app.workspace}; press Ctrl+C to stop")
     try:
         await work
     except asyncio.CancelledError:
-        # What it worked on goes on with the next worker.
-        print_note("stopped; interrupted runs go on with the next worker")
+        print_note("stopped; a run that was cut off goes on with: pegboard runs resume ID")
     return 0
