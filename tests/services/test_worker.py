@@ -208,7 +208,9 @@ async def test_a_subagent_that_waited_for_a_person_reports_when_it_was_answered(
 
 
 async def test_a_worker_that_is_stopped_lets_its_run_end(app: App, folder: Path) -> None:
-    model = script(folder, calls("exec", command="touch begun; sleep 2; echo over > log.txt"), {"text": "Over."})
+    model = script(
+        folder, calls("exec", command="touch begun; sleep 2; echo over > log.txt"), {"text": "Over."}
+    )
     await Inbox(app.store).add(InboundMessage(session="s", content="Work", id="m1", by="schedule"))
     command = [sys.executable, "-m", "pegboard", "worker", "--yes", "--model", model]
     worker = subprocess.Popen(command, cwd=folder, env=os.environ, stderr=subprocess.PIPE, text=True)
