@@ -108,7 +108,7 @@ def test_a_job_whose_worker_is_killed_is_finished_by_the_next_one_and_says_how_i
     (tmp_path / "turns.jsonl").write_text("\n".join(map(json.dumps, turns)))
     # To nobody: in the session main it would begin a run that plays the script from its first turn.
     pegboard("schedules", "add", "every 1s", "Work", "--name", "work", "--isolated", "--to", "none")
-    command = argv("worker", "--until-idle", "--yes", "--model", f"scripted:{tmp_path / 'turns.jsonl'}")
+    command = argv("worker", "--yes", "--model", f"scripted:{tmp_path / 'turns.jsonl'}")
     first = subprocess.Popen(command, cwd=workspace, env=environment(), stderr=subprocess.DEVNULL)
     try:
         until((workspace / "log.txt").exists, "the command to begin", within_s=60)
@@ -119,7 +119,12 @@ def test_a_job_whose_worker_is_killed_is_finished_by_the_next_one_and_says_how_i
     pegboard("schedules", "disable", "work")
 
     second = subprocess.run(
-        command, cwd=workspace, env=environment(), capture_output=True, timeout=120, check=False
+        [*command, "--until-idle"],
+        cwd=workspace,
+        env=environment(),
+        capture_output=True,
+        timeout=120,
+        check=False,
     )
 
     assert second.returncode == 0, second.stderr
