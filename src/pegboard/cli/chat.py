@@ -60,7 +60,7 @@ from pegboard.runtime.fold import without_rewound
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Conversation, model_line
 
-_ENDING_S: Final = 0.5
+_ENDING_S: Final = 2.0
 _MODE_KEY: Final = ("plan", "ask", "workspace")
 """What Shift+Tab goes through."""
 
