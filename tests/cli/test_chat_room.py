@@ -97,7 +97,7 @@ def test_every_command_does_what_its_help_says(talk: WindowedConversation, work:
         "shorten the conversation sent to the model", "nothing to compact", "write_file", "mode ask", "mode full",
         "unknown mode 'odd'", "1 file changed in this conversation", "undone: 1 file change", "redone: 1 file change",
             "workspace  ", "the agent keeps no list", "1  write it", "give the number of a message, 1 to 1",
-            "continue one: /resume ID", "there is no conversation 'nothing'", "done", "2 model turns, 7 tokens in, 2 out",
+            "continue one: /resume ID", "no conversation 'nothing'", "done", "2 model turns, 7 tokens in, 2 out",
         "scripted:", "tokens, now", "unknown command /nope",
     ):  # fmt: skip
         assert line in shown, line

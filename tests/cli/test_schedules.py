@@ -106,8 +106,7 @@ def test_a_job_whose_worker_is_killed_is_finished_by_the_next_one_and_says_how_i
         {"text": "Over."},
     ]
     (tmp_path / "turns.jsonl").write_text("\n".join(map(json.dumps, turns)))
-    # To nobody: in the session main it would begin a run that plays the script from its first turn.
-    pegboard("schedules", "add", "every 1s", "Work", "--name", "work", "--isolated", "--to", "none")
+    pegboard("schedules", "add", "every 1s", "Work", "--name", "work", "--isolated")
     command = argv("worker", "--yes", "--model", f"scripted:{tmp_path / 'turns.jsonl'}")
     first = subprocess.Popen(command, cwd=workspace, env=environment(), stderr=subprocess.DEVNULL)
     try:

@@ -54,7 +54,7 @@ def test_sessions_are_listed_named_shown_searched_and_branched(talk: Run) -> Non
         (("search",), "sessions search needs words"),
         (("branch", "telegram:user:1"), "needs a session and the key of the new one"),
         (("show", "telegram:1"), "means 2 sessions: telegram:group:1, telegram:user:1"),
-        (("show", "nobody"), "there is no session 'nobody'; see: pegboard sessions"),
+        (("show", "nobody"), "no session 'nobody'; see: pegboard sessions"),
         (("show", "a\x07b"), "control characters"),
         (("list", "--at", "run_1"), "--at is for sessions branch"),
         (("branch", "telegram:user:1", "telegram:group:1"), "exists; give the branch another key"),

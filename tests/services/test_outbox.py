@@ -493,13 +493,18 @@ async def test_a_worker_sends_the_answer_where_the_message_came_from(folder: Pat
     assert [(b["chat_id"], b["content"]) for _, b in hook.got] == [("42", "It is ready.")]
 
 
-async def test_an_answer_for_a_session_is_told_to_it(folder: Path) -> None:
+async def test_an_answer_for_a_session_waits_for_its_next_run_with_all_labels(folder: Path) -> None:
     turns = folder.parent / "turns.jsonl"
-    turns.write_text("\n".join(json.dumps({"text": t}) for t in ("Checked.", "Thanks.")))
+    turns.write_text(json.dumps({"text": "Checked."}))
     with App.open(workspace=folder) as app:
+        read = InboundMessage(
+            session="schedule:j1", content="A page", id="m0", by="webhook", labels=("untrusted",), at=1.0
+        )
+        await Inbox(app.store).add(read)
+        await app.worker(model=f"scripted:{turns}").work(until_idle=True)
         job = InboundMessage(
             session="schedule:j1", content="Check", id="job:j1:1", by="schedule", wants_answer=True,
-            reply=Destination(channel="session", chat_id="main"), labels=("untrusted",), workspace=str(folder),
+            reply=Destination(channel="session", chat_id="main"), workspace=str(folder),
         )  # fmt: skip
         await Inbox(app.store).add(job)
         messages = app.messages
@@ -513,3 +518,6 @@ async def test_an_answer_for_a_session_is_told_to_it(folder: Path) -> None:
         assert (told.content, told.by, told.labels, told.workspace) == (
             "Checked.", "session", ("untrusted",), str(folder)
         )  # fmt: skip
+        await app.worker(model=f"scripted:{turns}").work(until_idle=True)
+        assert await Inbox(app.store).waiting("main") == [told]
+        assert not told.wake

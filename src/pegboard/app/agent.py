@@ -228,7 +228,7 @@ class Agent:
             backing = await self._open_backing()
             row = await RunList(backing.store).get(run)
             if row is None:
-                raise BuildError(f"there is no run {run!r} in this store; see: pegboard runs")
+                raise BuildError(f"no run {run!r} in this store; see: pegboard runs")
             session = row.stream
             spent_s = active_s(await backing.store.read(session, run=run, bodies=False))
             kept = Answers(backing.store)

@@ -12,12 +12,14 @@ from pegboard.ports.messages import InboundMessage, OutboundMessage
 class SessionChannel:
     """A message's chat is the session's key. What the sender has read is labelled there too.
 
+    A silent one starts no run: the session's next run reads it.
+
     Args:
         name: the channel's.
         add: keeps a message in the inbox; one of an id that waits there already is the same one.
     """
 
-    capabilities = Capabilities(idempotent=True)
+    capabilities = Capabilities(idempotent=True, silent=True)
 
     def __init__(self, name: str, *, add: Callable[[InboundMessage], Awaitable[object]]) -> None:
         self.name = name
@@ -32,7 +34,7 @@ class SessionChannel:
         """See Channel."""
         told = InboundMessage(
             session=message.to.chat_id, content=message.content, id=key, by="session", labels=message.labels,
-            workspace=message.workspace,
+            workspace=message.workspace, wake=not message.silent,
         )  # fmt: skip
         await self._add(told)
         return key

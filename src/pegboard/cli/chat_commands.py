@@ -196,7 +196,7 @@ async def find_conversation(app: App, prefix: str) -> str:
         return prefix
     found = [key for key in known if key.startswith(prefix) or key.startswith(f"chat_{prefix}")]
     if len(found) != 1:
-        what = f"{len(found)} conversations start with" if found else "there is no conversation"
+        what = f"{len(found)} conversations start with" if found else "no conversation"
         raise BuildError(f"{what} {prefix!r}; see: pegboard chat --resume")
     return found[0]
 

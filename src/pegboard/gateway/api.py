@@ -127,7 +127,7 @@ class Api:
         try:
             return await self._app.runs.get(id)
         except ConfigError:
-            raise NotFound(f"there is no run {id!r}", hint="See GET /api/runs.") from None
+            raise NotFound(f"no run {id!r}", hint="See GET /api/runs.") from None
 
     # -- approvals ----------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Api:
         key = request.path_params["key"]
         rows = await self._app.runs.list(session=key, everywhere=True, limit=_MAX_ROWS)
         if not rows:
-            raise NotFound(f"there is no session {key!r}", hint="See GET /api/sessions.")
+            raise NotFound(f"no session {key!r}", hint="See GET /api/sessions.")
         after = number(request, "after", 0, most=10**10)
         limit = number(request, "limit", _PAGE, most=_PAGE, least=1)
         events = await self._app.sessions.history(key)

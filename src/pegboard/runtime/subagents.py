@@ -300,10 +300,8 @@ class SubagentRuns:
         if not name or name == GENERAL.name:
             return self._specs.get(GENERAL.name, GENERAL)
         if name not in self._specs:
-            known = ", ".join(self._specs) or "none"
-            raise InvalidArguments(
-                f"there is no agent {name!r}", hint=f"Agents that can be started: {known}."
-            )
+            known = ", ".join(dict.fromkeys((GENERAL.name, *self._specs)))
+            raise InvalidArguments(f"no agent {name!r}", hint=f"Agents that can be started: {known}.")
         return self._specs[name]
 
     async def _mine(self, id: str) -> Child:

@@ -117,7 +117,8 @@ class StoredMessages:
     async def reply(self, message: InboundMessage, finished: RunFinished) -> None:
         """Send the answer of a run where its message wants it; see OnAnswer.
 
-        Nothing is sent if the run has sent that very text there itself.
+        Nothing is sent if the run has sent that very text there itself. An answer to another session starts no run
+        there, and carries the labels of what this session has read.
         """
         to, text = message.reply, finished.answer.strip()
         if not text and finished.status != "done":
@@ -128,10 +129,18 @@ class StoredMessages:
             )
         if to is None or not text:
             return
-        outbox = Outbox(await self._store(), clock=self._clock)
+        store = await self._store()
+        outbox = Outbox(store, clock=self._clock)
+        labels, inside = message.labels, to.channel == "session"
+        if inside:
+            # Not at the top: a single call that sends a message loads no part of an agent.
+            from pegboard.runtime.fold import fold
+            from pegboard.store.log import history
+
+            labels = tuple(sorted({*labels, *fold(await history(store, message.session)).labels}))
         answer = self._clean(
             OutboundMessage(
-                to=to, id=f"reply:{message.session}:{message.id}", content=text, labels=message.labels,
+                to=to, id=f"reply:{message.session}:{message.id}", content=text, labels=labels, silent=inside,
                 workspace=message.workspace,
             )
         )  # fmt: skip
@@ -292,7 +301,7 @@ class StoredMessages:
             return False
         try:
             if channel is None:
-                raise NotDelivered(f"there is no channel {item.message.to.channel!r} in these settings")
+                raise NotDelivered(f"no channel {item.message.to.channel!r} in these settings")
             message, key = _next_part(await outbox.whole(item), item)
             async with asyncio.timeout(_SEND_S):
                 id = await channel.send(message, key)
@@ -343,7 +352,7 @@ class StoredMessages:
         found = self._channels.get(name)
         if found is None:
             raise NotFound(
-                f"there is no channel {name!r:.80}",
+                f"no channel {name!r:.80}",
                 hint=f"The channels are: {', '.join(sorted(self._channels))}.",
             )
         return found

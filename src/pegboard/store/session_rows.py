@@ -188,7 +188,7 @@ def find_session(rows: Sequence[SessionRow], wanted: str) -> SessionRow:
     )
     found = next((way for way in ways if way), ways[0])
     if not found:
-        raise NotFound(f"there is no session {wanted!r}", hint="sessions_list shows those there are.")
+        raise NotFound(f"no session {wanted!r}", hint="sessions_list shows those there are.")
     if len(found) > 1:
         keys = ", ".join(r.key for r in found[:5])
         raise InvalidArguments(

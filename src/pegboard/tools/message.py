@@ -170,7 +170,7 @@ def destination_of(given: Mapping[str, Any], messages: Messages) -> Destination:
         )
     known = messages.channels()
     if known and channel not in known:
-        raise NotFound(f"there is no channel {channel!r:.80}", hint=f"The channels are: {', '.join(known)}.")
+        raise NotFound(f"no channel {channel!r:.80}", hint=f"The channels are: {', '.join(known)}.")
     account = given["account_id"]
     if default is not None and channel == default.channel and chat in ("", default.chat_id):
         return Destination(

@@ -33,12 +33,12 @@ async def plan_proposal(call: ValidCall, context: Context) -> Plan:
         )
     arguments = call.arguments
     effects: list[Effect] = []
-    for path in arguments["files"]:
+    for path in arguments["files"] or ():
         effects.append(Effect("write", (await context.port(Files).resolve(path, write=True)).target))
-    for command in arguments["commands"]:
+    for command in arguments["commands"] or ():
         effects += context.port(Shell).inspect(command).effects
     effects += [
-        Effect("connect", host, reason=host_note(host)) for host in map(shown_host, arguments["hosts"])
+        Effect("connect", host, reason=host_note(host)) for host in map(shown_host, arguments["hosts"] or ())
     ]
     return Plan(tuple(dict.fromkeys(replace(e, unordered=False) for e in effects)))
 
@@ -46,9 +46,9 @@ async def plan_proposal(call: ValidCall, context: Context) -> Plan:
 @tool(name=PROPOSE_PLAN, plan=plan_proposal, level="confirm", timeout_s=0, hints=("present a plan",))
 async def propose_plan(
     plan: Annotated[str, Field(min_length=1), Alias("text", "summary")],
-    files: Annotated[list[str], Field(max_length=200), Alias("paths")] = [],  # noqa: B006  Never changed.
-    commands: Annotated[list[str], Field(max_length=50)] = [],  # noqa: B006
-    hosts: Annotated[list[str], Field(max_length=50)] = [],  # noqa: B006
+    files: Annotated[list[str], Field(max_length=200), Alias("paths")] | None = None,
+    commands: Annotated[list[str], Field(max_length=50)] | None = None,
+    hosts: Annotated[list[str], Field(max_length=50)] | None = None,
     *,
     plans: Inject[Plans],
     workspace: Inject[Files],

@@ -242,8 +242,8 @@ async def record(call: Call, result: ToolResult) -> ToolResult:
             _record_start(call)
     elif (
         call.ran
-        and not call.proposes
         and (call.plan.effects or result.notes.labels)
+        and not call.proposes
         and not _did_nothing(call, result.error)
     ):
         result = _propagate_taint(call, result)
