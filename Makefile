@@ -27,18 +27,18 @@ lint: setup
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-test: setup packages lint
+test: setup packages console lint
 	$(BIN)/python -m mkdocs build --strict -q -d $$(mktemp -d)
 	$(BIN)/python scripts/run_tests.py
 
-test-full: setup packages
+test-full: setup packages console
 	$(BIN)/python scripts/run_tests.py --full
 
 bench: setup
 	$(BIN)/python bench/run.py
 
 bench-peers: setup
-	$(BIN)/python bench/run.py core_bars mcp_bars
+	$(BIN)/python bench/peers.py $(PEERS)
 
 conformance: setup
 	$(BIN)/python scripts/conformance.py
@@ -46,8 +46,8 @@ conformance: setup
 docs: setup
 	$(BIN)/python -m mkdocs build --strict
 
-console:
-	@echo "The web console is not part of this version; pegboard serve has the API."; exit 1
+console: setup
+	sh scripts/console.sh
 
 clean:
 	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis

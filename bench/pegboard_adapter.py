@@ -197,13 +197,20 @@ def main() -> None:
     print(f"echo          over MCP {far:.2f} ms, in this process {near:.3f} ms, ratio {far / near:.0f}")
 
 
-if __name__ == "__main__":
-    main()
-
-
 def cron_ops() -> dict[str, Any]:
     """The next time of a cron expression, read and computed anew."""
     from pegboard.ports.schedules import Cron
     from pegboard.runtime.schedule import next_time
 
-    return {"next_time": lambda expression, now: next_time(Cron(expr=expression), now)}
+    return {"pegboard": lambda expression, now: next_time(Cron(expr=expression), now)}
+
+
+def html_ops() -> dict[str, Any]:
+    """A page as `web_fetch` gives it: without what is hidden, its main content chosen, as Markdown."""
+    from pegboard.web.extract import extract
+
+    return {"pegboard: web_fetch": lambda html: extract(html, "https://example.com/page").markdown}
+
+
+if __name__ == "__main__":
+    main()

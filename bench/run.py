@@ -17,9 +17,12 @@ SCRIPTS = (
     "mcp_bars",  # our MCP server and client beside the SDK's
     "trust",  # policy, audit
     "tool_search",
+    "code_mode",  # reads by a program beside the same reads
+    "diagnostics",  # a write with and without checks
     "shell_bars",
     "files_checks",
     "web_bars",  # pages: extraction, a large one, the guard, twenty at once
+    "gateway_bars",  # requests beside bare starlette, 500 listeners, the first event, idle
     "browser_bars",  # a snapshot beside Playwright's own
 )
 

@@ -34,7 +34,7 @@ TURN_S = 0.2
 SESSIONS = 16
 EACH = 2
 BARS = {"x_two_dbos_workers_over_one": 1.7}
-"""What a figure must be at least (issue 18)."""
+"""What a figure must be at least."""
 
 
 class Slow:

@@ -53,6 +53,7 @@ TURNS: list[dict[str, object]] = [
 NEXT = """\
 Try next, after  . .venv/bin/activate  in a folder of yours:
   pegboard doctor                                       what this machine can do
+  pegboard serve                                        the same in your browser: chat, approvals, undo
   pegboard chat --model openai:NAME                     chat with your own model (set OPENAI_API_KEY)
   pegboard call exec command="make test" --preview      what a command would do, without running it
   pegboard mcp config --for claude-desktop              use these tools from another program

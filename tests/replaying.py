@@ -50,7 +50,9 @@ def again(events: list[Event], agent: Any = None) -> None:
     try:
         detail = started[-1].detail
         planner = None
-        if agent is not None:
+        folder = None if agent is None else agent.executor.context.workspace
+        # `pegboard replay` plans nothing either where the workspace is gone.
+        if agent is not None and (folder is None or folder.is_dir()):
             availability = getattr(agent._offer, "__self__", None)
             planner = Replanner(
                 pipeline=agent.executor.pipeline,

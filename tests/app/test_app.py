@@ -251,9 +251,25 @@ def test_a_workspace_has_an_identity_of_device_inode_and_path(tmp_path: Path) ->
 
 
 def test_git_tells_who_the_user_is_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert git_settings(tmp_path) == {}
+    assert git_settings(tmp_path, tmp_path) == {}
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_settings(tmp_path) == {}
+    assert git_settings(tmp_path / "..", tmp_path) == {}
+
+
+def test_git_is_asked_again_when_a_file_that_it_reads_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    mine, taken = tmp_path / ".gitconfig", tmp_path / "taken"
+
+    mine.write_text("[user]\n\tname = A\n")
+    assert git_settings(tmp_path, tmp_path) == {"user.name": "A"}
+    mine.write_text(f"[include]\n\tpath = {taken}\n")
+    taken.write_text("[user]\n\tname = B\n")
+    assert git_settings(tmp_path, tmp_path) == {"user.name": "B"}
+    taken.write_text("[user]\n\tname = C\n")
+    assert git_settings(tmp_path, tmp_path) == {"user.name": "C"}
 
 
 async def test_a_coroutine_runs_in_a_thread_inside_a_loop_and_its_error_comes_back() -> None:

@@ -29,6 +29,7 @@ from pegboard.process.limits import MIB, ResourceLimits
 from pegboard.services.runtime import Interaction
 from pegboard.shell.exec import CommandShell
 from tests.ledger import owes
+from tests.net.tls import TestAuthority
 from tests.waiting import soon
 
 
@@ -187,6 +188,54 @@ async def test_a_command_gets_a_place_holder_the_bound_host_the_value_and_the_st
     ]
     assert {e.call_id for e in tried} == {result.call_id}
     assert unbound.error is not None and "not among the destinations" in unbound.error.message
+
+
+@pytest.mark.slow
+@owes("G-18", "G-11")
+async def test_a_secret_works_over_https_with_an_authority_of_the_settings(
+    tmp_path: Path, folder: Path
+) -> None:
+    value = "s3cret-value-0123456789"
+    (tmp_path / "token").write_text(value)
+    (tmp_path / "token").chmod(0o600)
+    home = Paths(
+        config=tmp_path / "c", state=tmp_path / "s", cache=tmp_path / "k", data=tmp_path / "d", home=tmp_path
+    )
+    home.config.mkdir()
+    authority = TestAuthority(home.config)
+    (home.config / "pegboard.toml").write_text(
+        f'[secrets.tok]\nfrom = "file:{tmp_path}/token"\nhosts = ["api.example:*"]\n'
+        '[sandbox]\nca_file = "ca.pem"\n[network]\nallow_cidrs = ["127.0.0.0/8"]\n'
+    )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
+    server.socket = authority.server("api.example").wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    host = f"api.example:{server.server_port}"
+
+    async def loopback(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    _Echo.seen.clear()
+    with App.open(workspace=folder, mode="full", paths=home) as app:
+        async with (
+            app.history.log("cli") as log,
+            app.executor(Interaction(approver=AllowOnce()), recorder=log) as door,
+        ):
+            shell = door.wiring.provided.find(Shell)
+            assert isinstance(shell, CommandShell)
+            shell.resolve = loopback
+            result = await door.call(
+                "exec", {"command": f'curl -sS -H "X-Key: secret://tok" https://{host}/', "hosts": [host]}
+            )
+        events = await app.history.events("cli")
+    server.shutdown()
+    server.server_close()
+
+    assert result.ok, str(result)
+    assert _Echo.seen == [value] and value not in str(result)
+    assert result.data["stdout"].startswith("you said ") and len(result.data["stdout"]) == 9 + len(value)
+    tried = [e for e in events if isinstance(e, DestinationTried)]
+    assert [(e.allowed, e.secrets) for e in tried] == [(True, ()), (True, ("tok",))]
 
 
 def test_the_charset_of_the_locale_is_tried_where_it_is_not_utf_8() -> None:

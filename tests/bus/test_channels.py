@@ -57,7 +57,8 @@ def answer(status: int = 200, body: bytes = b"", retry_after: str = "") -> HttpR
 
 def test_every_kind_of_the_table_exists() -> None:
     assert {import_object(place).__name__ for place in CHANNELS.values()} == {
-        "FileChannel", "SessionChannel", "TerminalChannel", "WebhookChannel"
+        "ConsoleChannel", "FeishuChannel", "FileChannel", "MatrixChannel", "SessionChannel", "SlackChannel", "TelegramChannel", "TerminalChannel",
+        "WebSocketChannel", "WebhookChannel"
     }  # fmt: skip
 
 

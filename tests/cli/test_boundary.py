@@ -208,8 +208,8 @@ def test_an_interrupted_call_has_ended_in_the_history(workspace: Path, command: 
 
     assert process.wait(20) == 130
     (row,) = json.loads(f"[{command('runs', 'list', '--json').out}]")
-    assert row["status"] == "failed"
-    assert "failed: cancelled" in command("runs", "show", row["run"]).out
+    assert row["status"] == "cancelled"
+    assert "cancelled" in command("runs", "show", row["run"]).out
     assert command("audit", "verify").out == "1 of 1 sessions verified\n"
 
 

@@ -280,7 +280,7 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it_and_ctrl_c_ends_the
     terminal.type("", "C-c")
     terminal.wait("stopped")
     terminal.type("/runs", "Enter")
-    terminal.wait("failed")
+    terminal.wait("cancelled")
     terminal.type("/exit", "Enter")
     terminal.wait("ended 0")
 

@@ -104,7 +104,7 @@ def test_output_comes_while_the_command_runs_and_ctrl_c_ends_a_run_that_asks(
     terminal.press("C-c")
     terminal.wait("stopped")
     terminal.type("/runs", "Enter")
-    terminal.wait("failed")
+    terminal.wait("cancelled")
     terminal.press("C-d")
     terminal.wait("ended 0")
     assert (work / "a.txt").read_text() == "old line\n"
@@ -116,6 +116,8 @@ def test_modes_commands_files_and_going_back(terminal: Terminal, work: Path, col
     start(terminal, work, turns, columns, "--session", "chat_m")
 
     terminal.wait("mode workspace (Shift+Tab)")
+    terminal.press("BTab")
+    terminal.wait("mode auto (Shift+Tab)")
     terminal.press("BTab")
     terminal.wait("mode plan (Shift+Tab)")
     terminal.press("BTab", "BTab")

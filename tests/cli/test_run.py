@@ -164,7 +164,7 @@ def test_runs_are_listed_shown_and_exported_by_id_or_its_start(pegboard: Run, sc
     [
         (["runs", "show", "nope"], "no run with ID 'nope'"),
         (["runs", "show"], "needs a run ID"),
-        (["runs", "dance"], "use list, show, resume, export or import"),
+        (["runs", "dance"], "use list, show, resume, stop, export or import"),
         (["undo"], "use --last"),
         (["audit", "dance"], "use verify, export or destinations"),
         (["audit", "verify", "nope"], "no session 'nope'"),

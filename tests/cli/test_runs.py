@@ -21,7 +21,7 @@ from pegboard.cli.replay import replay_run
 from pegboard.cli.run import run
 from pegboard.cli.runs import runs
 from pegboard.cli.usage import usage
-from pegboard.core.errors import BuildError, ConfigError
+from pegboard.core.errors import BuildError, ConfigError, Conflict
 from pegboard.core.events import Notice, RunStarted
 from pegboard.dialects import dialect
 from pegboard.runtime.fold import fold
@@ -214,6 +214,21 @@ def test_after_the_approval_the_siblings_are_not_repeated(shell: Shell) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_waits_is_stopped_and_a_second_time_refused(shell: Shell) -> None:
+    run_id, _ = suspended(shell)
+
+    def stop() -> int:
+        return runs("stop", run_id, model=None, pytest=False, options=shell.options)
+
+    status, (row,) = shell.run(stop)
+    with pytest.raises(Conflict, match="has ended: cancelled"):
+        stop()
+
+    assert (status, row["run"], row["status"]) == (0, run_id, "cancelled")
+    assert shell.run(lambda: approvals("list", None, None, options=shell.options))[1] == []
+
+
+@pytest.mark.slow
 @owes("G-17")
 def test_yes_at_resume_answers_what_waits(shell: Shell) -> None:
     run_id, _ = suspended(shell)
@@ -286,9 +301,10 @@ def begun(shell: Shell, *words: str) -> subprocess.Popen[bytes]:
 def test_what_a_killed_process_left_is_told_as_interrupted_and_what_goes_on_as_running(
     shell: Shell, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = shell.script(
-        {"calls": [{"name": "exec", "arguments": {"command": "touch begun1 && sleep 3600"}}]}
-    )
+    # A command goes on in the background after some seconds; the script has more to wait for.
+    waits = [{"calls": [{"name": "exec", "arguments": {"command": c}}]} for c in ["sleep 3600"] * 20]
+    first = {"calls": [{"name": "exec", "arguments": {"command": "touch begun1 && sleep 3600"}}]}
+    model = shell.script(first, *waits)
     calls = [begun(shell, "call", "exec", "command={wait}")]
     try:
         calls.append(begun(shell, "run", "go", "--model", model, "--session", "mine"))
@@ -732,3 +748,41 @@ def test_a_command_and_a_library_process_exclude_each_other_on_a_session(shell: 
         process.wait()
     assert late.returncode != 0
     assert f"another process is using session 'both': process {process.pid} on " in late.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ({"name": "write_file", "arguments": {"path": "new.txt", "content": "n"}}, "deny write:new.txt"),
+        ({"name": "read_file", "arguments": {"path": ".git/config"}}, ""),
+        ({"name": "write_file", "arguments": {"path": ".git/config", "content": "n"}}, ".git"),
+        ({"name": "read_file", "arguments": {"path": "/etc/passwd"}}, ""),
+    ],
+)
+def test_a_run_whose_calls_were_refused_before_the_policy_was_asked_replays_exactly(
+    tmp_path: Path, call: dict[str, Any], says: str
+) -> None:
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    (work / ".git" / "config").write_text("[core]\n")
+    (tmp_path / "rules.toml").write_text('rules = ["deny write:new.txt"]\n')
+    script = tmp_path / "script.jsonl"
+    script.write_text(json.dumps({"calls": [call]}) + "\n" + json.dumps({"text": "done"}) + "\n")
+
+    def pegboard(*words: str) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+        command = [
+            sys.executable,
+            "-m",
+            "pegboard.cli.main",
+            *words,
+            "--policy",
+            str(tmp_path / "rules.toml"),
+        ]
+        return subprocess.run(command, cwd=work, env=env, capture_output=True, text=True, timeout=120)
+
+    done = pegboard("run", "go", "--model", f"scripted:{script}", "--json")
+    started = [e for e in map(json.loads, done.stdout.splitlines()) if e["type"] == "call.started"]
+    assert all(says in e["reason"] and e["rule"] != "no effects" for e in started if e["decision"] == "deny")
+    replayed = pegboard("replay", "last")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr

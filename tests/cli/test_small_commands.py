@@ -143,6 +143,23 @@ def test_grants_are_listed_and_revoked(pegboard: Run) -> None:
     assert pegboard("grants", "revoke").status == 2
 
 
+def test_a_grant_for_a_sender_is_given_listed_and_revoked(pegboard: Run) -> None:
+    given = pegboard("grants", "add", "exec:make", "--sender", "telegram:42", "--for", "2h", "--uses", "3")
+    (row,) = json.loads(pegboard("grants", "--json").out)
+    listed = pegboard("grants").out
+    wrong = [
+        pegboard("grants", "add", rule, "--sender", sender).status
+        for rule, sender in (("deny exec:make", "a:b"), ("nonsense", "a:b"), ("exec:make", "ann"))
+    ]
+
+    assert given.status == 0 and given.out == f"{row['id']}: allow exec:make for telegram:42\n"
+    assert (row["sender"], row["rule"], row["uses_left"]) == ("telegram:42", "allow exec:make", 3)
+    assert "telegram:42" in listed and "allow exec:make" in listed
+    assert wrong == [2, 2, 2] and pegboard("grants", "add", "exec:make").status == 2
+    assert pegboard("grants", "revoke", row["id"]).status == 0
+    assert pegboard("grants").out == "no grants\n"
+
+
 def test_models_say_what_they_need(pegboard: Run) -> None:
     rows = json.loads(pegboard("models", "--json").out)
 

@@ -9,6 +9,7 @@ import pytest
 from pytest import raises
 
 from pegboard import AllowOnce, Executor, ToolNotFoundError
+from pegboard.compat import artifactflow
 from pegboard.compat.artifactflow import (
     AgentToolkit,
     BaseTool,
@@ -234,6 +235,14 @@ def test_the_four_artifact_tools_of_the_document_are_made() -> None:
     made = {t.name for t in create_artifact_tools()}
 
     assert made == {"create_artifact", "update_artifact", "rewrite_artifact", "read_artifact"}
+
+
+@owes("A-53")
+def test_none_of_the_seven_tools_asks_by_itself() -> None:
+    names = ("WebSearch", "WebFetch", "CreateArtifact", "ReadArtifact", "UpdateArtifact", "RewriteArtifact")
+    made = [CallSubagentTool(["search"]), *(getattr(artifactflow, f"{name}Tool")() for name in names)]
+
+    assert {tool.permission for tool in made} == {ToolPermission.AUTO}
 
 
 @owes("A-28", "A-49", "A-51")

@@ -248,6 +248,36 @@ def test_the_native_set_has_sixteen_tools_in_the_documents_order() -> None:
     ]  # fmt: skip
 
 
+@owes("M-51")
+def test_the_native_set_is_whole_without_any_factory() -> None:
+    options = MoltbotOptions(agent_session_key="telegram:user:1", agent_channel="telegram")
+
+    made = {t.name: t for t in moltbot.create_moltbot_tools(options)}
+
+    assert list(made) == [
+        "browser", "canvas", "nodes", "cron", "message", "gateway", "agents_list", "sessions_list",
+        "sessions_history", "sessions_send", "sessions_spawn", "session_status", "web_search", "web_fetch",
+        "image", "tts",
+    ]  # fmt: skip
+
+
+@owes("M-40")
+async def test_nodes_takes_the_documents_words_and_ours(tmp_path: Path) -> None:
+    (tool,) = [t for t in moltbot.create_moltbot_tools() if t.name == "nodes"]
+    shown = tool.schema["properties"]
+    door = Executor([tool], workspace=tmp_path)
+
+    listed = await door.call("nodes", {"action": "list"})
+    absent = await door.call("nodes", {"action": "screenshot", "nodeId": "ipad"})
+    ours = await door.call("nodes", {"action": "camera_snap", "node": "ipad"})
+
+    assert shown["action"]["enum"] == ["list", "screenshot", "location"]
+    assert set(shown) == {"action", "nodeId"}
+    assert tool.schema["required"] == ["action"]
+    assert str(listed) == "No node is paired."
+    assert {r.error.code for r in (absent, ours) if r.error} == {"not_found"}
+
+
 @owes("M-52")
 def test_a_factory_that_returns_nothing_takes_its_tool_out() -> None:
     factories = {n: (lambda o, n=n: stub(n)) for n in moltbot.NATIVE}

@@ -602,3 +602,24 @@ def test_mcp_names_are_the_documents_unless_another_style_is_chosen(style: Any, 
     assert exposed_name("github", "create_issue", style) == name
     if style == "mcp":
         assert exposed_name("github", "create_issue") == name
+
+
+@owes("N-122")
+async def test_each_feature_that_the_document_lists_is_there(tmp_path: Path) -> None:
+    """The rows of its comparison: class, check, registry, schema, hint, MCP, subagents, paths, shell."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "secret").write_text("hidden")
+    registry = ToolRegistry(workspace=inside, mode="workspace")
+    for one in (Echo(), nanobot.ReadFileTool(allowed_dir=inside), nanobot.ExecTool(working_dir=str(inside))):
+        registry.register(one)
+
+    assert issubclass(Echo, Tool)
+    assert Echo().validate_params({"text": 5}) != []
+    assert registry.has("echo")
+    assert Echo().to_schema()["function"]["parameters"] == Echo().parameters
+    assert str(await registry.execute("echo", {"text": "far too long"})).endswith(HINT)
+    assert callable(nanobot.connect_mcp_servers)
+    assert nanobot.SpawnTool(manager=nanobot.SubagentManager()).name == "spawn"
+    assert "hidden" not in str(await registry.execute("read_file", {"path": str(tmp_path / "secret")}))
+    assert "root" not in str(await registry.execute("exec", {"command": "cat /etc/shadow"}))

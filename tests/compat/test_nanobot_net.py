@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest import raises
 
-from pegboard import BuildError, Executor, ReadPath, tool
+from pegboard import BuildError, Executor, ReadPath, builtin, tool
 from pegboard.compat.nanobot_net import (
     MESSAGE_BUS,
     AIFunctionFactory,
@@ -360,3 +360,17 @@ def test_options_may_leave_the_name_to_the_function(name: str) -> None:
         return path
 
     assert create_tool(read_file, AIFunctionFactoryOptions()).name == name
+
+
+@owes("C-47")
+def test_every_tool_of_the_documents_list_is_there_with_the_parameters_that_it_names() -> None:
+    listed = {
+        "read_file": (), "write_file": (), "edit_file": (), "list_dir": (), "exec": (), "web_search": (), "web_fetch": (),
+        "message": (), "spawn": ("task", "label"), "cron": ("action", "name", "schedule", "message"),
+    }  # fmt: skip
+
+    kit = {tool.name: tool for tool in builtin(*listed)}
+
+    assert set(kit) == set(listed)
+    for name, parameters in listed.items():
+        assert set(parameters) <= set(kit[name].schema["properties"]), name

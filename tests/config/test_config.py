@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -283,6 +286,20 @@ def test_a_key_that_another_process_made_first_is_the_key(
     assert paths.key() == b"theirs"
 
 
+def test_threads_that_make_the_key_at_once_have_the_same_one(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(50):
+            paths = Paths.of({"HOME": str(tmp_path / str(number))})
+            together = threading.Barrier(8)
+
+            def made(paths: Paths = paths, together: threading.Barrier = together) -> bytes:
+                together.wait()
+                return paths.key()
+
+            assert len({key.result() for key in [threads.submit(made) for _ in range(8)]}) == 1
+            assert [file.name for file in paths.config.iterdir()] == ["audit.key"]
+
+
 @pytest.mark.parametrize(
     "folder", ["/", "/bin", "/etc", "/etc/ssh", "/usr/lib", "/proc/self", "/tmp", "/home"]
 )
@@ -343,6 +360,10 @@ def test_every_setting_is_used_somewhere() -> None:
                         used.add(attr)
                     case _:
                         pass
+
+    for name, made in vars(Config).items():
+        if isinstance(made, FunctionType) and name in used:
+            used.update(made.__code__.co_names)
 
     assert [field.name for field in fields(Config) if field.name not in used] == []
 

@@ -36,6 +36,18 @@ def test_every_limit_of_a_command_can_be_set(tmp_path: Path) -> None:
     assert (config.confinement.image, config.confinement.runtime) == ("debian:12", "runc")
 
 
+def test_a_file_of_authorities_is_found_from_the_settings_folder_or_home(
+    tmp_path: Path, own_home: Path
+) -> None:
+    paths = Paths.of({"HOME": str(tmp_path)})
+
+    beside = load_config(paths, None, file=written(tmp_path, '[sandbox]\nca_file = "own.pem"\n'))
+    home = load_config(paths, None, file=written(tmp_path, '[sandbox]\nca_file = "~/own.pem"\n'))
+
+    assert beside.confinement.ca_file == str(tmp_path / "own.pem")
+    assert home.confinement.ca_file == str(own_home / "own.pem")
+
+
 def test_a_backends_name_alone_is_enough(tmp_path: Path) -> None:
     config = load_config(
         Paths.of({"HOME": str(tmp_path)}), None, file=written(tmp_path, 'sandbox = "bubblewrap"')
@@ -59,6 +71,7 @@ def test_a_backends_name_alone_is_enough(tmp_path: Path) -> None:
         ("cpu_s = 'soon'", "sandbox.cpu_s must be a whole number"),
         ("backend = 'jail'", "sandbox.backend 'jail' is none of auto, bubblewrap"),
         ("image = '--privileged'", "sandbox.image must be a name"),
+        ("ca_file = true", "sandbox.ca_file must be the path of a file"),
         ("require = 'yes'", "sandbox.require must be true or false"),
         ("memory = '1GiB'", "unknown key sandbox.memory; did you mean 'memory_bytes'?"),
     ],

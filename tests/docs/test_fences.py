@@ -7,7 +7,8 @@
 - ```sh: each `pegboard` line is a command with options that exist.
 - ```toml with a comment `# …/pegboard.toml` at its start: settings that load.
 
-A fence that begins with a comment `# FILE` is that file for the other fences of its page.
+A fence that begins with a comment `# FILE`, or follows the line `<!-- file FILE -->`, is that file for the other fences of its
+page. A word of a command that begins with `~/` lies in the home folder, as in a shell.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ ENVIRONMENT = {
 }
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"python", "console", "sh", "toml", "text", "json"}
+MARKED = re.compile(r"^<!-- file (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\w[\w./-]*\.(?:py|toml|jsonl|md))\n")
 
 
@@ -84,19 +86,23 @@ def workspace(tmp_path: Path) -> Path:
 
 def write_files(page: Path, folder: Path) -> None:
     """The fences of a page that are files."""
-    for fence in FENCES:
-        if fence.page == page and (name := FILE.match(fence.text)):
-            file = folder / name[1]
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(fence.text, encoding="utf-8")
+    texts = [f.text for f in FENCES if f.page == page]
+    found = [(name[1], text) for text in texts if (name := FILE.match(text))]
+    for name, text in [*found, *MARKED.findall(page.read_text(encoding="utf-8"))]:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fence", fences("python"))
 def test_python_fences_run(fence: Fence, workspace: Path) -> None:
     write_files(fence.page, workspace)
+    file = FILE.match(fence.text)
+    # A file is imported, as its readers do: what it defines is then found under its name.
+    code = f"import {file[1][:-3]}" if file and file[1][:-3].isidentifier() else fence.text
     completed = subprocess.run(
-        [sys.executable, "-W", "error::SyntaxWarning", "-c", fence.text],
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", code],
         cwd=workspace,
         capture_output=True,
         text=True,
@@ -120,6 +126,7 @@ def test_commands_run_and_print_what_the_page_shows(fence: Fence, workspace: Pat
     before = ""
     for command, *shown in steps:
         words = [completed_word(word, before) for word in shlex.split(command, comments=True)]
+        words = [re.sub(r"^~(?=/)", str(tmp_path), word) for word in words]
         programs = {"pegboard": [sys.executable, "-m", "pegboard.cli.main"], "python": [sys.executable]}
         status = int(match[1]) if (match := re.search(r"# exit status (\d+)$", command)) else 0
         completed = subprocess.run(

@@ -263,7 +263,9 @@ def test_the_second_snapshot_reads_only_what_changed(
     later = Journal(journal.folder, clock=Later())
     TreeSnapshot.take(root, journal=later)
     reads: list[str] = []
-    monkeypatch.setattr("pegboard.files.snapshot._read", lambda root, path, there: reads.append(path) or b"")
+    monkeypatch.setattr(
+        "pegboard.files.snapshot.read_below", lambda root, path, there: reads.append(path) or b""
+    )
     monkeypatch.setattr(
         "pegboard.files.snapshot._clone", lambda root, path, journal: reads.append(path) or ""
     )

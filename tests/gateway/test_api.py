@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from pegboard.app.app import App
 from pegboard.artifacts.versions import StoredArtifacts
+from pegboard.gateway.console import Console
 from tests.gateway.conftest import Serve, calls, events
 from tests.ledger import owes
 
@@ -151,7 +154,11 @@ async def test_secrets_of_the_environment_are_not_shown(serve: Serve, monkeypatc
     assert secret not in seen and secret not in shown and secret not in chat.text
 
 
-async def test_the_document_names_every_endpoint_and_the_front_page_leads_to_it(serve: Serve) -> None:
+async def test_the_document_names_every_endpoint_and_the_front_page_leads_to_it(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where no console was built, a page lists the API.
+    monkeypatch.setattr("pegboard.gateway.server.Console", lambda: Console(tmp_path / "none"))
     async with serve() as client:
         document = (await client.get("/openapi.json")).json()
         page = await client.get("/")
@@ -161,3 +168,48 @@ async def test_the_document_names_every_endpoint_and_the_front_page_leads_to_it(
     assert body["$ref"].rsplit("/", 1)[1] in document["components"]["schemas"]
     assert "/openapi.json" in page.text and "default-src 'none'" in page.headers["content-security-policy"]
     assert all(path in page.text for path in document["paths"])
+
+
+async def test_a_job_is_previewed_and_each_of_its_fields_is_changed(serve: Serve) -> None:
+    job = {"schedule": "daily at 9:00", "message": "report", "name": "daily", "zone": "UTC", "session": "s"}
+    change = {
+        "schedule": "every Monday at 10", "message": "other", "name": "weekly", "zone": "Europe/Berlin", "session": "t",
+        "wake": False, "check": "test -e a.txt",
+    }  # fmt: skip
+    async with serve() as client:
+        preview = await client.post("/api/schedules/preview", json=job)
+        none = (await client.get("/api/schedules")).json()["schedules"]
+        id = (await client.post("/api/schedules", json=job)).json()["id"]
+        changed = (await client.patch(f"/api/schedules/{id}", json=change)).json()
+        one = (await client.patch(f"/api/schedules/{id}", json={"message": "third"})).json()
+        bad = await client.patch(f"/api/schedules/{id}", json={"schedule": "never ever"})
+
+    assert preview.status_code == 200 and preview.json()["schedule"] == "0 9 * * *" and none == []
+    assert {k: changed[k] for k in ("message", "name", "zone", "session", "wake", "check", "schedule")} == {
+        "message": "other", "name": "weekly", "zone": "Europe/Berlin", "session": "t", "wake": "next-heartbeat",
+        "check": "test -e a.txt", "schedule": "0 10 * * 1",
+    }  # fmt: skip
+    assert one == {**changed, "message": "third"} and bad.status_code == 400
+
+
+async def test_usage_by_day_and_model_the_models_the_machine_and_the_record_are_shown(serve: Serve) -> None:
+    turn = {"text": "ok", "usage": {"input_tokens": 7, "output_tokens": 3}}
+    async with serve(turn) as client:
+        run = (await client.post("/api/runs", json={"task": "x", "session": "s"})).json()["run"]
+        await events(client, run)
+        by = {
+            name: (await client.get(f"/api/usage?by={name}")).json() for name in ("day", "model", "session")
+        }
+        wrong = await client.get("/api/usage?by=colour")
+        models = (await client.get("/api/models")).json()
+        doctor = (await client.get("/api/doctor")).json()
+        audit = (await client.get("/api/audit/verify")).json()
+        nobody = await client.get("/api/audit/verify?session=nobody")
+
+    assert [by["session"]["rows"][0][k] for k in ("key", "input_tokens", "output_tokens")] == ["s", 7, 3]
+    assert by["day"]["rows"][0]["requests"] == 1 and by["model"]["rows"][0]["key"].startswith("scripted:")
+    assert wrong.status_code == 400 and "day" in wrong.json()["error"]["message"]
+    assert models["default"].startswith("scripted:") and {"name", "status"} <= set(models["models"][0])
+    assert doctor["mode"] == "workspace" and "backend" in doctor["sandbox"]
+    assert (audit["ok"], audit["sessions"], audit["verified"], audit["faults"]) == (True, 1, 1, [])
+    assert nobody.status_code == 400

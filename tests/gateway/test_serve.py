@@ -48,12 +48,14 @@ def get(url: str, token: str) -> int:
 def test_a_token_is_made_and_printed_once_and_sigterm_ends_it(folder: Path) -> None:
     with serving(folder) as (url, errors, process):
         token = errors.readline().rsplit(" ", 1)[1].strip()
+        console = errors.readline()
         status = get(url, token)
         process.send_signal(signal.SIGTERM)
         rest = errors.read()
         ended = process.wait(timeout=30)
 
     assert len(token) > 30 and status == 200
+    assert console.endswith(f"{url}/#token={token}\n")
     assert ended == 0
     assert token not in rest and "Traceback" not in rest
 

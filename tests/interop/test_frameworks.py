@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -478,3 +479,21 @@ async def test_their_sync_functions_do_not_block_ours() -> None:
     results = await asyncio.gather(door.call("meet", {"n": 1}), door.call("meet", {"n": 2}))
 
     assert [str(r) for r in results] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("module", "place", "extra"),
+    [("agent_framework", "agent_framework:to_agent_framework", "interop"), ("google.adk.tools", "google_adk:to_google_adk", "adk")],
+)  # fmt: skip
+def test_a_framework_that_is_not_installed_is_named_with_its_extra(
+    module: str, place: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pegboard.core.errors import Unavailable
+    from pegboard.core.toolkit import import_object
+
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(Unavailable) as caught:
+        import_object(f"pegboard.interop.{place}")([double])
+
+    assert caught.value.hint == f"pip install 'pegboard[{extra}]'"

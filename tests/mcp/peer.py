@@ -327,7 +327,7 @@ def main() -> None:
                 capabilities |= {k: {} for k in ("resources", "prompts") if k in SETUP}
                 answer(id, {"protocolVersion": SETUP.get("version", "2025-11-25"), "capabilities": capabilities,
                             "serverInfo": {"name": SETUP.get("says", "peer"), "version": "1"}})  # fmt: skip
-            case "tools/list" if method in SETUP.get("listed", {}):
+            case "tools/list" | "resources/read" if method in SETUP.get("listed", {}):
                 answer(id, SETUP["listed"][method])
             case "tools/list":
                 answer(id, page("tools", expand(SETUP.get("tools", [])), params))

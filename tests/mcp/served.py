@@ -57,7 +57,8 @@ def build(*, trusted: bool = False, **options: Any) -> ToolServer:
 
 
 def main() -> None:
-    from pegboard.mcp.serve_stdio import claim_stdout, serve_stdio
+    from pegboard.mcp.serve_stdio import serve_stdio
+    from pegboard.process.stdio import claim_stdout
 
     asyncio.run(serve_stdio(build(trusted="trusted" in sys.argv), sink=claim_stdout()))
 

@@ -409,6 +409,30 @@ async def test_a_host_is_refused_for_a_reason_of_its_owner_before_its_name_is_re
     assert [d.allowed for d in made.destinations] == [False, False]
 
 
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_connection_that_was_accepted_just_now_is_cut_too(turns: int) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    made = EgressProxy(None)
+    await made.serve(listener)
+    with socket.create_connection(listener.getsockname(), timeout=5) as client:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await made.close()
+
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+
+
+async def test_a_listener_is_closed_where_serving_is_cancelled_at_its_start() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    starting = asyncio.ensure_future(EgressProxy(None).serve(listener))
+    await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+
+    assert starting.cancelled() and listener.fileno() == -1
+
+
 async def test_connections_without_end_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pegboard.net.egress._MOST_OPEN", 2)
     async with proxy("a.example") as (_, at):

@@ -166,24 +166,6 @@ async def test_a_bound_host_without_its_certificate_gets_nothing(certificate: Pa
     assert not echoed and seen and not any(VALUE.encode() in s for s in seen)
 
 
-@owes("G-18")
-@pytest.mark.usefixtures("loopback_counts_as_public")
-async def test_a_tunnel_keeps_the_place_holder_and_the_command_is_told_how_to_ask(certificate: Path) -> None:
-    async with (
-        site() as (port, seen),
-        proxy(f"api.example:{port}", substitutions=[SWAP], resolve=to_loopback) as (made, at),
-    ):
-        await talk(
-            at,
-            f"CONNECT api.example:{port} HTTP/1.1\r\n\r\n".encode(),
-            more=f"GET /{HELD} HTTP/1.1\r\n\r\n".encode(),
-        )
-        told = made.refusals()
-
-    assert HELD.encode() in seen[0]
-    assert len(told) == 1 and "secret://api" in told[0] and "http://api.example/" in told[0]
-
-
 def test_a_stream_in_pieces_is_replaced_as_if_it_were_whole() -> None:
     seed = random.randrange(10**6)
     rng = random.Random(seed)

@@ -1,8 +1,11 @@
-"""A worker that is killed and followed by others, as a program of its own: `killed_worker.py FOLDER COUNT SEED`.
+"""Workers that are killed and followed by others, as a program of its own: `killed_worker.py FOLDER KILLS SEED [STORE]`.
 
-Three jobs are due at once. Each runs a command, starts a subagent that runs another, asks a person, and runs a third
-command. Workers are killed with SIGKILL after random times, and between two of them the person answers what was asked,
-until nothing is left to do. Prints one JSON line for each scenario: what the world and the history say.
+Three jobs are due at once. Each runs a command, sends a message to a webhook and one to a file, starts a subagent that
+runs another command, asks a person, and runs a third command; its answer goes to the file too. Workers are killed with
+SIGKILL after random times, and between two of them the person answers what was asked, until nothing is left to do.
+Without STORE one worker runs at a time, on SQLite. With the URL of a PostgreSQL database two share DBOS's queue; both
+may be killed. Runs scenarios until there were so many kills. Prints one JSON line for each: what the world and the
+history say.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +31,25 @@ from pegboard.core.policy.approval import AllowOnce
 from pegboard.core.transcript import AssistantMessage, ResultsMessage, UserMessage
 from pegboard.dialects import dialect
 from pegboard.models import MODELS
+from pegboard.ports.messages import Destination
 from pegboard.ports.model import TurnEnd
 from pegboard.ports.schedules import JobRequest
 from pegboard.runtime.fold import fold
 from pegboard.services.runtime import Interaction
 from pegboard.store.children import Children
 from pegboard.store.inbox import Inbox
+from pegboard.store.outbox import Outbox
 from tests.transcript import assert_valid_transcript
 
 JOBS = 3
 MOST = 200
 """Workers of one scenario."""
 KILLS = 8
-"""How many of them are killed."""
+"""How many of them are killed, at most."""
+ANSWER_S = 0.15
+"""Seconds that the receiver of the webhook takes, so that some workers are killed while they send."""
+store = ""
+"""URL of the scenario's store; empty = a SQLite file."""
 
 
 class Brain:
@@ -75,6 +86,8 @@ class Talk:
             "sub": [echo(f"sub-{number}")],
             "job": [
                 echo(f"first-{number}"),
+                ("message", {"content": f"hook {number}", "channel": "hook"}),
+                ("message", {"content": f"file {number}", "channel": "log"}),
                 ("spawn", {"task": f"sub {number}"}),
                 ("ask_user", {"question": f"Shall {number} go on?"}),
                 echo(f"last-{number}"),
@@ -93,7 +106,7 @@ def echo(word: str) -> tuple[str, dict[str, Any]]:
 
 
 def opened(folder: Path) -> App:
-    return App.open(workspace=folder / "w", mode="full", config=folder / "pegboard.toml")
+    return App.open(workspace=folder / "w", mode="full", config=folder / "pegboard.toml", store=store or None)
 
 
 async def begin(folder: Path) -> None:
@@ -101,31 +114,39 @@ async def begin(folder: Path) -> None:
         for number in range(JOBS):
             soon = datetime.now(UTC) + timedelta(seconds=1)
             await app.schedules.add(
-                JobRequest(message=f"job {number}", schedule=soon.isoformat(), isolated=True, delivery="none")
-            )
+                JobRequest(
+                    message=f"job {number}", schedule=soon.isoformat(), isolated=True, delivery="channel",
+                    to=Destination(channel="log"),
+                )
+            )  # fmt: skip
 
 
 async def work(folder: Path) -> None:
     with opened(folder) as app:
         await app.store.connect()
-        worker = app.worker(Interaction(approver=AllowOnce()), model="brain:b")
+        engine = "dbos" if store else "local"
+        worker = app.worker(Interaction(approver=AllowOnce()), model="brain:b", engine=engine)
         await worker.work(until_idle=True)
 
 
-async def answer(folder: Path) -> bool:
-    """Answer every question; whether all jobs are over."""
+async def answer(folder: Path) -> None:
+    """Answer every question; the file `over` says that all jobs are over."""
     with opened(folder) as app:
         await app.store.connect()
         for row in await app.runs.list(status="suspended"):
             for pending in await app.approvals.pending(row.id):
                 await app.approvals.answer(pending.key, "yes")
         over = [r for r in await app.runs.list(status="done") if r.task.startswith("job ")]
-        return len(over) == JOBS
+        sent = await Outbox(app.store).list(status="sent")
+        if len(over) == JOBS and len(sent) == 3 * JOBS:
+            (folder / "over").touch()
 
 
-async def report(folder: Path) -> dict[str, Any]:
-    """What is there in the end; raises where a transcript is not valid."""
+async def report(folder: Path) -> None:
+    """Write what is there in the end into `report.json`; raises where a transcript is not valid."""
     world = (folder / "w" / "world.txt").read_text().split()
+    posts = [json.loads(line) for line in (folder / "hook.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     with opened(folder) as app:
         await app.store.connect()
         rows = await app.runs.list(limit=None)
@@ -145,15 +166,21 @@ async def report(folder: Path) -> dict[str, Any]:
                 if isinstance(event, CallFinished) and event.result.tool == "exec" and event.result.ok:
                     ok.append(event.result.call_id)
         faults = [str(fault) for found in (await app.audit.verify()).values() for fault in found]
-        return {
+        found = {
             "world": world, "ok": ok, "runs": sorted(r.status for r in ended), "tasks": sorted(r.task for r in ended),
             "children": sorted(c.status for c in children), "reports": len(reports),
             "inbox": len(await Inbox(app.store).all()), "faults": faults,
             "fired": len(await app.schedules.runs()),
+            # A receiver that remembers keys has seen each of these once.
+            "hook": sorted({(post["content"], post["key"]) for post in posts}), "posts": len(posts),
+            "file": sorted(line["content"] for line in lines),
+            "outbox": sorted(item.status for item in await Outbox(app.store).list()),
         }  # fmt: skip
+        (folder / "report.json").write_text(json.dumps(found))
 
 
 def forked(act: Any, folder: Path) -> int:
+    """Do something with the store in a process of its own: this one has no threads, so that it can fork safely."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -165,44 +192,103 @@ def forked(act: Any, folder: Path) -> int:
     return pid
 
 
+def receive(folder: Path) -> tuple[int, int]:
+    """Start a program that keeps what is posted to it, in hook.jsonl; its process and its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            post = {"key": self.headers["idempotency-key"], "content": body["content"]}
+            with (folder / "hook.jsonl").open("a") as file:
+                file.write(json.dumps(post) + "\n")
+            time.sleep(ANSWER_S)
+            try:
+                self.send_response(204)
+                self.end_headers()
+            except OSError:
+                pass  # The worker was killed.
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    pid = os.fork()
+    if pid == 0:
+        server.serve_forever()
+    server.server_close()
+    return pid, server.server_port
+
+
+def wait(pid: int, within_s: float) -> bool:
+    """Wait for a child to end; whether it has."""
+    until = time.monotonic() + within_s
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def killed(pids: list[int], chance: random.Random) -> list[float]:
+    """Kill the workers one after the other, each after a random time; the times at which one still ran."""
+    points: list[float] = []
+    for pid in pids:
+        # A queue takes a second to open, and some more before it sees that a worker has ended.
+        after_s = chance.uniform(0.5, 4) if store else chance.uniform(0.01, 0.7)
+        if not wait(pid, after_s):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            points.append(round(after_s, 3))
+    return points
+
+
 def once(folder: Path, chance: random.Random) -> dict[str, Any]:
     (folder / "w").mkdir(parents=True)
     (folder / "home").mkdir()
     os.environ["HOME"] = str(folder / "home")
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         os.environ.pop(name, None)
-    (folder / "pegboard.toml").write_text('tools = ["exec", "spawn", "ask_user"]\n')
+    receiver, port = receive(folder)
+    (folder / "pegboard.toml").write_text(
+        'tools = ["exec", "spawn", "ask_user", "message"]\n'
+        f'[channels.log]\nkind = "file"\npath = "{folder / "log.jsonl"}"\n'
+        f'[channels.hook]\nkind = "webhook"\nurl = "http://127.0.0.1:{port}/"\n'
+        f'[network]\nallow_hosts = ["127.0.0.1:{port}"]\n'
+    )
     os.waitpid(forked(begin, folder), 0)
-    kills = 0
     points: list[float] = []
-    for _ in range(MOST):
-        pid = forked(work, folder)
-        if kills < KILLS:
-            points.append(round(chance.uniform(0.01, 0.6), 3))
-            until = time.monotonic() + points[-1]
-            while time.monotonic() < until and os.waitpid(pid, os.WNOHANG) == (0, 0):
-                time.sleep(0.005)
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pid = 0
-        if pid:
-            try:
-                _, status = os.waitpid(pid, 0)
-                kills += os.WIFSIGNALED(status)
-            except ChildProcessError:
-                status = 0
-        if asyncio.run(answer(folder)):
-            break
-    return {"folder": str(folder), "kills": kills, "points": points, **asyncio.run(report(folder))}
+    try:
+        for _ in range(MOST):
+            pids = [forked(work, folder) for _ in range(2 if store else 1)]
+            if len(points) < KILLS:
+                # Of two, the other goes on with what the first was killed in, every other time to the end.
+                points += killed(pids[:1] if chance.random() < 0.5 else pids, chance)
+            for pid in pids:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+            os.waitpid(forked(answer, folder), 0)
+            if (folder / "over").exists():
+                break
+        os.waitpid(forked(report, folder), 0)
+        said = json.loads((folder / "report.json").read_text())
+    finally:
+        os.kill(receiver, signal.SIGKILL)
+        os.waitpid(receiver, 0)
+    return {"folder": str(folder), "kills": len(points), "points": points, **said}
 
 
 def main() -> None:
     MODELS["brain"] = "tests.runtime.killed_worker:Brain"  # type: ignore[index]
-    folder, count, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    global store
+    folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(seed)
-    for number in range(count):
-        print(json.dumps(once(folder / str(number), chance)), flush=True)
+    number = 0
+    while kills > 0:
+        store = f"{sys.argv[4]}?schema=killed_{seed}_{number}" if len(sys.argv) > 4 else ""
+        line = once(folder / str(number), chance)
+        print(json.dumps(line), flush=True)
+        kills -= line["kills"]
+        number += 1
 
 
 if __name__ == "__main__":

@@ -296,7 +296,7 @@ async def test_an_exported_test_passes_is_redacted_and_lists_what_it_holds(tmp_p
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"),
          "--rootdir", str(ROOT), str(path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

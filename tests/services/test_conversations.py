@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,18 @@ import pytest
 from pegboard.app.app import App
 from pegboard.core.content import ToolCall
 from pegboard.core.errors import BuildError, PegboardError
-from pegboard.core.events import CallUpdate, Event, RunFinished, UserSaid
-from pegboard.core.policy.approval import DenyAll
+from pegboard.core.events import (
+    CallFinished,
+    CallUpdate,
+    Event,
+    HistoryFolded,
+    RunFinished,
+    RunStarted,
+    UserSaid,
+)
+from pegboard.core.policy.approval import ApprovalRequest, Approved, DenyAll, Refused
 from pegboard.core.transcript import UserMessage
+from pegboard.runtime import session as session_of_runtime
 from pegboard.runtime.fold import fold
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Conversation
@@ -141,11 +152,11 @@ async def test_going_back_takes_back_files_and_what_the_model_knows(app: App, fo
     async with app.sessions.open("chat_a", NO, model=script(folder, *turns)) as talk:
         for text in ("hello", "write two", "write three"):
             await say(talk, text)
-        assert [m.text for m in talk.messages()] == ["hello", "write two", "write three"]
+        assert [m.text for m in await talk.messages()] == ["hello", "write two", "write three"]
         changes = await app.undo.session_changes("chat_a")
         assert "-one\n+three" in changes[0].diff
 
-        report = await talk.rewind(talk.messages()[1].run)
+        report = await talk.rewind((await talk.messages())[1].run)
         assert report is not None and (folder / "a.txt").read_text() == "one\n"
         assert heard(talk) == ["hello"]
         with pytest.raises(BuildError):
@@ -158,6 +169,68 @@ async def test_going_back_takes_back_files_and_what_the_model_knows(app: App, fo
         assert heard(talk) == ["hello", "something else"]
     whole = await app.sessions.history("chat_a")
     assert "write two" in [e.message.text for e in whole if isinstance(e, UserSaid)]
+
+
+async def test_going_back_reaches_what_a_long_session_opens_without(
+    app: App, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_of_runtime, "FOLD_EVERY", 4)
+    for turns in ([{"text": "hi"}], [write("two\n"), {"text": "wrote"}], [{"text": "ok"}], [{"text": "ok"}]):
+        async with app.sessions.open("chat_a", NO, model=script(folder, *turns)) as talk:
+            await say(talk, f"message {len(await talk.messages())}")
+    async with app.sessions.open("chat_a", NO, model=script(folder, {"text": "ok"})) as talk:
+        assert isinstance(talk.earlier()[0], HistoryFolded)
+        messages = await talk.messages()
+        assert [m.text for m in messages] == [f"message {n}" for n in range(4)]
+
+        await talk.rewind(messages[1].run)
+
+        assert (folder / "a.txt").read_text() == "one\n"
+        assert heard(talk) == ["message 0"]
+    async with app.sessions.open("chat_a", NO, model=script(folder, {"text": "ok"})) as talk:
+        assert heard(talk) == ["message 0"]
+
+
+async def test_a_run_that_is_resumed_after_a_yes_to_its_plan_may_do_what_was_planned_and_no_more(
+    app: App, folder: Path
+) -> None:
+    turns = [
+        {"calls": [{"name": "propose_plan", "arguments": {"plan": "Write a.txt.", "files": ["a.txt"]}}]},
+        write("two\n"),
+        {"calls": [{"name": "write_file", "arguments": {"path": "b.txt", "content": "x"}}]},
+        {"text": "Done."},
+    ]
+    model = script(folder, *turns)
+    asked: list[ApprovalRequest] = []
+
+    class Person:
+        async def decide(self, request: ApprovalRequest) -> Any:
+            asked.append(request)
+            return Approved(by="ann") if request.tool == "propose_plan" else Refused("no")
+
+    person = Interaction(approver=Person())
+    with app.at(folder, mode="plan") as planning:
+        async with aclosing(planning.runs.start("Change it", person, session="s", model=model)) as events:
+            async for event in events:
+                if isinstance(event, CallFinished):
+                    break
+    # As a process that was killed behind the yes: the stream ends there.
+    whole = await app.history.events("s")
+    async with app.history.open_session("killed") as opened:
+        for event in whole:
+            if isinstance(event, RunStarted):
+                opened.log.record(replace(event, run="run_killed", session="killed"))
+            elif not isinstance(event, RunFinished):
+                opened.log.record(event)
+    (row,) = await app.runs.list(session="killed")
+    assert row.status == "interrupted"
+
+    async for _ in app.runs.resume(row, person, model=model):
+        pass
+
+    assert (folder / "a.txt").read_text() == "two\n"
+    assert not (folder / "b.txt").exists()
+    assert [request.tool for request in asked] == ["propose_plan", "write_file"]
 
 
 async def test_a_run_that_was_taken_back_is_not_resumed(app: App, folder: Path) -> None:

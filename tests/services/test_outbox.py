@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ import pytest
 from pegboard.app.app import App
 from pegboard.core.context import Context, attach, detach
 from pegboard.core.errors import InvalidArguments, NotFound, ToolError, Unavailable
-from pegboard.core.events import RunFinished
+from pegboard.core.events import CallFinished, RunFinished
 from pegboard.core.secrets.redact import Redactor
 from pegboard.ports.channel import Capabilities, NotDelivered
 from pegboard.ports.messages import Attachment, Button, Destination, InboundMessage, OutboundMessage
@@ -42,13 +43,14 @@ class Chat:
 
     name: str = "chat"
     idempotent: bool = True
+    media: bool = True
     arrives: bool = False
     fails: list[ToolError | None] = field(default_factory=list[ToolError | None])
     got: list[tuple[str, OutboundMessage]] = field(default_factory=list[tuple[str, OutboundMessage]])
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(max_chars=100, media=True, edit=True, idempotent=self.idempotent)
+        return Capabilities(max_chars=100, media=self.media, edit=True, idempotent=self.idempotent)
 
     def check(self, message: OutboundMessage) -> None:
         pass
@@ -425,6 +427,44 @@ async def test_a_process_that_is_killed_while_it_delivers_loses_and_doubles_noth
     assert repeated <= 2  # What was under way in the two chats.
 
 
+async def test_a_call_of_message_that_a_kill_cut_off_is_the_same_message_when_it_is_repeated(
+    folder: Path,
+) -> None:
+    hook = Hook()
+    hook.stop_at = 1
+    turns = folder.parent / "turns.jsonl"
+    call = {"name": "message", "arguments": {"content": "Half of it is done.", "channel": "hook"}}
+    turns.write_text("\n".join(json.dumps(turn) for turn in ({"calls": [call]}, {"text": "Done."})))
+    with hook.listening() as url:
+        config = settings(folder, url)
+        config.write_text(f'tools = ["message"]\n{config.read_text()}')
+        with App.open(workspace=folder, config=config) as app:
+            await Inbox(app.store).add(InboundMessage(session="s", content="Do it", id="m1"))
+            command = [
+                sys.executable, "-m", "pegboard", "worker", "--until-idle", "--yes", "--config", str(config),
+                "--model", f"scripted:{turns}",
+            ]  # fmt: skip
+            first = subprocess.Popen(command, cwd=folder, env=os.environ, stderr=subprocess.DEVNULL)
+            try:
+                assert await asyncio.to_thread(hook.reached.wait, 60)
+            finally:
+                first.send_signal(signal.SIGKILL)
+                first.wait()
+            hook.go_on.set()
+
+            second = subprocess.run(
+                command, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=120
+            )
+
+            assert second.returncode == 0, second.stderr
+            (item,) = await Outbox(app.store).list()
+            results = [e.result for e in await app.history.events("s") if isinstance(e, CallFinished)]
+    assert item.status == "sent"
+    assert [body["content"] for _, body in hook.got] == ["Half of it is done."] * 2
+    assert len({key for key, _ in hook.got}) == 1
+    assert [result.text for result in results] == ["Message sent to hook"]
+
+
 async def test_what_a_killed_process_was_sending_waits_for_a_person_where_keys_are_unknown(
     folder: Path,
 ) -> None:
@@ -491,6 +531,71 @@ async def test_a_worker_sends_the_answer_where_the_message_came_from(folder: Pat
         await app.worker(model=f"scripted:{turns}").work(until_idle=True)
 
     assert [(b["chat_id"], b["content"]) for _, b in hook.got] == [("42", "It is ready.")]
+
+
+async def answered(folder: Path, answer: str, *, chat: str = "", more: str = "") -> list[dict[str, Any]]:
+    """What a webhook gets for the answer of a worker's run."""
+    hook = Hook()
+    turns = folder.parent / "turns.jsonl"
+    turns.write_text(json.dumps({"text": answer}))
+    with hook.listening() as url:
+        config = settings(folder, url)
+        config.write_text(f"{more}\n{config.read_text()}")
+        with App.open(workspace=folder, config=config) as app:
+            reply = Destination(channel="hook", chat_id="42")
+            if chat:
+                reply = Destination(channel="webhook", chat_id=url)
+            message = InboundMessage(
+                session="s",
+                content="Draw it",
+                id="m1",
+                channel=reply.channel,
+                chat_id=reply.chat_id,
+                reply=reply,
+            )
+            await Inbox(app.store).add(message)
+            for _ in range(2):
+                await app.worker(model=f"scripted:{turns}").work(until_idle=True)
+    return [body for _, body in hook.got]
+
+
+@owes("msg-11")
+@pytest.mark.parametrize("chat", ["", "any URL"])
+async def test_a_media_line_of_an_answer_is_a_file_that_goes_with_it(folder: Path, chat: str) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "pic.png").write_bytes(b"\x89PNG")
+
+    (body,) = await answered(folder, "MEDIA:out/pic.png\nHere you are", chat=chat)
+
+    assert body["content"] == "Here you are"
+    assert [(f["name"], base64.b64decode(f["data"])) for f in body["media"]] == [("pic.png", b"\x89PNG")]
+
+
+@owes("msg-11")
+async def test_a_media_line_sends_nothing_that_the_session_may_not_send(folder: Path) -> None:
+    (folder / "secret.txt").write_text("x")
+    (folder.parent / "outside.txt").write_text("x")
+    lines = ["Three files:", "MEDIA: secret.txt", "MEDIA: ../outside.txt", "MEDIA: `gone.txt`"]
+
+    (body,) = await answered(folder, "\n".join(lines), more='rules = ["deny read:secret.txt"]')
+
+    assert "media" not in body
+    said = body["content"].split("\n")
+    assert said[0] == "Three files:"
+    assert [line.partition(":")[0] for line in said[1:]] == [
+        f"({path} was not sent" for path in ("secret.txt", "../outside.txt", "gone.txt")
+    ]
+    assert "outside the workspace" in said[2]
+
+
+async def test_where_a_channel_takes_no_files_they_are_named() -> None:
+    desk = Desk()
+    desk.chat.media = False
+
+    await desk.messages.reply(ASKED, finished("Here\nMEDIA:out/pic.png\n```\nMEDIA:code\n```"))
+    await desk.tick()
+
+    assert desk.chat.texts == ["Here\n```\nMEDIA:code\n```\n(files: out/pic.png)"]
 
 
 async def test_an_answer_for_a_session_waits_for_its_next_run_with_all_labels(folder: Path) -> None:

@@ -199,6 +199,31 @@ async def test_a_message_is_answered_by_the_session_that_gets_it(app: App) -> No
     assert await Inbox(app.store).all() == []
 
 
+async def test_a_session_that_gets_a_message_answers_with_its_own_model(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Others(Minds):
+        name = "others:m"
+
+    monkeypatch.setitem(MODELS, "others", f"{__name__}:Others")  # type: ignore[arg-type]
+    monkeypatch.setattr(sys.modules[__name__], "Others", Others, raising=False)
+
+    def answer(asked: str, results: list[ToolResult]) -> Any:
+        if asked == "Ask" and not results:
+            return "sessions_send", {"sessionKey": "telegram:5", "message": "How many?", "timeoutSeconds": 20}
+        return "ok"
+
+    Minds.answer = answer
+    async with app.sessions.open("telegram:user:5", model="others:m") as talk:
+        async for _ in talk.send("Hello"):
+            pass
+
+    await say(app, "main", "Ask")
+
+    rows = await app.runs.list(session="telegram:user:5")
+    assert [row.model for row in rows] == ["others:m"] * 2
+
+
 @owes("M-15", "M-16")
 async def test_a_message_by_label_waits_until_its_session_runs(app: App) -> None:
     def answer(asked: str, results: list[ToolResult]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pegboard.app.app import App
-from pegboard.core.errors import ConfigError
+from pegboard.core.errors import ConfigError, PermissionDenied
 from pegboard.core.events import ContextCompacted, UserSaid
 from pegboard.core.policy.approval import AllowOnce, SuspendAll
 from pegboard.core.transcript import UserMessage
@@ -237,6 +237,31 @@ async def test_compaction_says_what_it_left_out_and_the_stream_keeps_it(app: App
     assert history.dropped == done.dropped and history.total == 18
     await say(app, "s", "Go on")
     assert (await app.audit.verify())["s"] == []
+
+
+@pytest.mark.parametrize(("status", "shortened"), [(0, True), (2, False)])
+async def test_a_hook_sees_and_may_refuse_that_a_session_is_shortened(
+    tmp_path: Path, own_home: Path, status: int, shortened: bool
+) -> None:
+    folder = tmp_path / "w"
+    folder.mkdir()
+    hook = {"type": "command", "command": f"cat >> {folder}/seen.txt; echo not now >&2; exit {status}"}
+    home = own_home / ".config/pegboard"
+    home.mkdir(parents=True, exist_ok=True)
+    settings = {"hooks": {"PreCompact": [{"matcher": "manual", "hooks": [hook]}]}}
+    (home / "hooks.json").write_text(json.dumps(settings))
+    with App.open(workspace=folder) as app:
+        await say(app, "s", "Hello")
+
+        if shortened:
+            assert await app.sessions.compact("s") is not None
+        else:
+            with pytest.raises(PermissionDenied, match="refused to shorten the conversation: not now"):
+                await app.sessions.compact("s")
+
+        kept = [e for e in await app.history.events("s") if isinstance(e, ContextCompacted)]
+    assert bool(kept) == shortened
+    assert json.loads((folder / "seen.txt").read_text())["trigger"] == "manual"
 
 
 async def test_one_process_at_a_time_compacts_a_session(app: App) -> None:

@@ -9,20 +9,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pegboard.app.app import App
-from pegboard.core.events import Event, RunFinished, UserSaid, UserTold
+from pegboard.core.events import Event, RunFinished, RunStarted, UserSaid, UserTold
+from pegboard.core.limits import SystemClock
 from pegboard.core.policy.approval import AllowOnce, Refused, SuspendAll
 from pegboard.ports.messages import InboundMessage
 from pegboard.ports.store import StoreError
 from pegboard.services.runtime import Interaction
 from pegboard.services.worker import Worker
 from pegboard.store.inbox import Inbox
-from tests.waiting import until
+from pegboard.store.leases import Leases, this_process
+from tests.waiting import soon, until
 
 YES = Interaction(approver=AllowOnce())
 
@@ -75,6 +78,24 @@ async def test_a_message_is_run_on_once_and_its_answer_handed_on(app: App, folde
     assert said(await app.history.events("s")) == [("schedule", "What does a.txt say?")]
 
 
+async def test_what_this_process_stores_is_not_looked_for_first(
+    app: App, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pegboard.services.worker.LOOK_S", 3600)
+    model = script(folder, {"text": "One."}, {"text": "Two."})
+    working = asyncio.ensure_future(app.worker(YES, model=model).work())
+    for number in (1, 2):
+        await Inbox(app.store).add(InboundMessage(session="s", content="Hi", id=f"m{number}"))
+        app.look_now()
+        async with asyncio.timeout(30):
+            while await Inbox(app.store).all():
+                await asyncio.sleep(0.01)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+    assert len(await app.runs.list()) == 2
+
+
 async def test_an_answer_that_was_not_handed_on_is_handed_on_by_the_next_worker(
     app: App, folder: Path
 ) -> None:
@@ -121,6 +142,38 @@ async def test_what_arrives_during_a_run_is_read_before_its_next_request(app: Ap
     assert await inbox.all() == []
     run = (await app.runs.list())[0]
     assert (await app.runs.replay(run)).whole
+
+
+async def test_in_a_chat_of_several_people_each_ones_message_is_read_by_a_run_of_their_own(
+    app: App, folder: Path
+) -> None:
+    def message(id: str, sender: str, content: str) -> InboundMessage:
+        return InboundMessage(
+            session="s", content=content, id=id, channel="slack", chat_id="C1", sender_id=sender
+        )
+
+    inbox = Inbox(app.store)
+    ann, bo, more = (
+        message("1", "ann", "Read a.txt"),
+        message("2", "bo", "Now push"),
+        message("3", "ann", "Soon"),
+    )
+    model = script(folder, calls("read_file", path="a.txt"), {"text": "Done."})
+    async with app.sessions.open("s", YES, model=model) as talk:
+        async for event in talk.answer(ann):
+            if event.type == "call.finished":
+                await inbox.add(bo)
+                await inbox.add(more)
+
+    assert [m.id for m in await inbox.waiting("s")] == ["2"]
+    await Worker(app, app.history, app.sessions, app.runs, model=model).work(until_idle=True)
+
+    runs = [
+        (e.detail["origin"]["sender"]) for e in await app.history.events("s") if isinstance(e, RunStarted)
+    ]
+    assert runs == ["ann", "bo"]
+    told = [e.message.text for e in await app.history.events("s") if isinstance(e, UserTold)]
+    assert told == ["Soon"]
 
 
 async def test_what_waits_for_a_person_is_put_aside_by_a_person_alone(app: App, folder: Path) -> None:
@@ -171,6 +224,61 @@ async def test_a_worker_that_is_killed_in_a_call_is_followed_by_another_that_goe
     assert (folder / "log.txt").read_text() == "begun\n"
     assert [(r.status, r.task) for r in await app.runs.list()] == [("done", "Work")]
     assert await Inbox(app.store).all() == []
+
+
+class HandClock(SystemClock):
+    """A clock that the test moves on."""
+
+    at = 0.0
+    looks = 0
+    """How often it was read."""
+
+    def monotonic(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.looks += 1
+        return self.at
+
+
+async def test_a_worker_of_another_machine_that_shows_no_life_for_thirty_seconds_is_followed(
+    app: App, folder: Path
+) -> None:
+    model = script(folder, calls("exec", command="echo begun >> log.txt; sleep 60"), {"text": "Over."})
+    await Inbox(app.store).add(InboundMessage(session="s", content="Work", id="m1", by="schedule"))
+    command = [sys.executable, "-m", "pegboard", "worker", "--until-idle", "--yes", "--model", model]
+    first = subprocess.Popen(command, cwd=folder, env=os.environ, stderr=subprocess.DEVNULL)
+    try:
+        await asyncio.to_thread(until, (folder / "log.txt").exists, "the command to begin", within_s=60)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    # As if that process had been one of another machine: only its silence can tell that it has ended.
+    elsewhere = replace(this_process(), machine="elsewhere")
+    left = await Leases(app.store, owner=elsewhere).acquire("s")
+    clock = HandClock()
+    app.history.leases = Leases(app.store, clock=clock)
+    worker = asyncio.create_task(app.worker(YES, model=model).work())
+    try:
+        await soon(lambda: clock.looks > 0, "the worker has seen the lease")
+        clock.at, seen = 29.0, clock.looks
+        await soon(lambda: clock.looks > seen + 1, "it has looked again")
+        assert [r.status for r in await app.runs.list()] == ["running"]
+        clock.at = 60.0
+
+        await until_row(app, "done")
+    finally:
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+    await left.renew()
+    assert left.lost
+    await left.release()
+    assert (folder / "log.txt").read_text() == "begun\n"
+    assert await Inbox(app.store).all() == []
+
+
+async def until_row(app: App, status: str) -> None:
+    """Wait until the only run of the workspace has that status."""
+    async with asyncio.timeout(60):
+        while [r.status for r in await app.runs.list()] != [status]:
+            await asyncio.sleep(0.05)
 
 
 async def test_a_subagent_that_waited_for_a_person_reports_when_it_was_answered(

@@ -115,6 +115,23 @@ async def test_a_lease_that_nobody_renews_is_taken_after_thirty_seconds(store: S
     await taken.release()
 
 
+async def test_who_looks_at_a_lease_for_thirty_seconds_sees_that_its_process_has_ended(store: Store) -> None:
+    lost = await Leases(store, owner=OTHER).acquire("s")
+    clock = Ticking(step_s=14)
+    leases = Leases(store, clock=clock)
+
+    assert [await leases.holder("s") for _ in range(3)] == [OTHER] * 3  # Seen at 14, 28 and 42.
+    await lost.renew()
+    assert [await leases.holder("s") for _ in range(4)] == [OTHER, OTHER, OTHER, None]
+    # What was seen counts for the taker too.
+    taken = await leases.acquire("s")
+
+    assert clock.at < 14 * 10
+    assert await leases.holder("s") == this_process()
+    await taken.release()
+    await lost.release()
+
+
 async def test_a_lease_that_is_renewed_is_not_taken(store: Store) -> None:
     held = await Leases(store, owner=OTHER).acquire("s")
 

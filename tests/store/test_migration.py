@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from pegboard.ports.store import StoreError
+from pegboard.store import opening
 from pegboard.store.chain import verify
+from pegboard.store.opening import open_database
 from pegboard.store.runs import RunList
 from pegboard.store.sqlite import SqliteStore
 
@@ -101,3 +103,22 @@ async def test_grants_that_cannot_be_read_leave_all_as_it_was(old: Path, text: s
 
     assert rows(old, "PRAGMA user_version") == [(1,)]
     assert (old.parent / "grants.json").read_text() == text
+
+
+def test_a_file_that_another_process_is_writing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE t (x)")
+        waited: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waited.append(seconds)
+            other.execute("COMMIT")
+
+        monkeypatch.setattr(opening, "sleep", wait)
+        with closing(open_database(path)) as db:
+            assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert len(waited) == 1

@@ -18,13 +18,14 @@ from pegboard.core.codec import event_to_dict
 from pegboard.core.effects import PURE
 from pegboard.core.events import Notice, RunStarted
 from pegboard.models import ScriptedModel
-from pegboard.ports.store import StoreError
+from pegboard.ports.store import Put, StoreError
 from pegboard.runtime.fold import fold, interrupted_results
 from pegboard.store.chain import Chain, NewRecord, verify
 from pegboard.store.encoding import encode
 from pegboard.store.log import DAMAGED, Log
+from pegboard.store.memory import MemoryStore
 from pegboard.store.recovery import Recovery, recover
-from pegboard.store.runs import RunRow
+from pegboard.store.runs import RunList, RunRow
 from pegboard.store.sqlite import SqliteStore
 from tests.ledger import owes
 from tests.runtime.transcripts import valid
@@ -347,6 +348,20 @@ def sweep(folder: Path, share: float, seed: int) -> Counter[str]:
             for left in folder.glob(f"{page}-{how}*"):
                 os.unlink(left)
     return seen
+
+
+@pytest.mark.parametrize("value", [b'{"id": "r1", "t\xe1sk": "t"}', b'{"id": "r1", "tbsk": "t"}', b'{"id'])
+async def test_a_run_whose_row_cannot_be_read_does_not_hide_the_others(value: bytes) -> None:
+    store = MemoryStore()
+    runs = RunList(store)
+    for id in ("r0", "r1", "r2"):
+        row = RunRow(id=id, stream="s", status="done", task="t", model="m", agent="a", started=1.0)
+        await runs.save(row)
+    await store.put(Put("runs", "r1", value))
+
+    for listed in (await runs.list(), await runs.list(limit=None)):
+        assert {row.id: row.status for row in listed} == {"r0": "done", "r1": "failed", "r2": "done"}
+        assert "damaged" in next(row.task for row in listed if row.id == "r1")
 
 
 @pytest.mark.slow

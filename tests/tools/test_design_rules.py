@@ -19,9 +19,11 @@ from tests.ledger import owes
 LOOKING = frozenset({"read", "connect"})
 """Effects that change nothing."""
 
-SEVERAL_IN_ONE = frozenset({"browser", "cron", "message", "process", "subagents"})
-"""Tools that do several things by an `action` parameter, since the documents have them so (M-11, N-90, K-57); `subagents`
-follows `process`."""
+SEVERAL_IN_ONE = frozenset(
+    {"browser", "canvas", "code", "cron", "gateway", "message", "nodes", "process", "subagents"}
+)
+"""Tools that do several things by an `action` parameter, since the documents have them so (M-11, M-39, M-40, N-90, K-57, X-48); `subagents`
+follows `process`. What `code` changes is in its plan, so that looking asks nobody and a rename is judged by its writes."""
 
 APPEARANCE = frozenset({"size", "format", "thinking"})
 """Parameters with fixed values that say how a file looks or how long a model thinks, and not what is done."""
@@ -35,6 +37,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "search_tools": {"query": "read"},
     "cron": {"action": "list"},
     "subagents": {"action": "list"},
+    "nodes": {"action": "list"},
     "read_artifact": {"id": "none"},
     "list_artifacts": {},
     "grep_artifact": {"pattern": "x"},

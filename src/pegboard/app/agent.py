@@ -16,12 +16,14 @@ from pegboard.app.parts import key_of, limits_of, model_of, output_of
 from pegboard.app.session_hooks import SessionHooks
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import Turn, new_id
+from pegboard.core.content import Image
 from pegboard.core.errors import BuildError
 from pegboard.core.errors import check_text as given_text
 from pegboard.core.events import (
     CallStarted,
     ConversationRewound,
     Event,
+    PermissionJudged,
     Recorder,
     RunFinished,
     RunStarted,
@@ -287,13 +289,23 @@ class Agent:
                 yield event
 
     def stream(
-        self, task: str, *, session: str | None = None, recorder: Recorder | None = None, until: str = ""
+        self,
+        task: str,
+        *,
+        session: str | None = None,
+        recorder: Recorder | None = None,
+        until: str = "",
+        images: Sequence[Image] = (),
     ) -> AsyncGenerator[Event]:
-        """The run's events as they happen; the last is RunFinished. For the arguments see `run`.
+        """The run's events as they happen; the last is RunFinished. For the other arguments see `run`.
 
         Leaving the loop cancels the run; `aclose()` returns when it has ended.
+
+        Args:
+            images: pictures that the task brings along.
         """
-        return self._streamed(given_text(task, "a task"), key_of(session), recorder, given=_until(until))
+        given = _ResumeInput(until=given_text(until, "until=…"), images=tuple(images))
+        return self._streamed(given_text(task, "a task"), key_of(session), recorder, given=given)
 
     async def _streamed(
         self,
@@ -556,9 +568,15 @@ class Agent:
         async def receive(ending: bool) -> None:
             while True:
                 if (inbox := wiring.inbox(state.session)) is not None:
-                    await self._take_messages(inbox, state.session, read, deliver, tee)
+                    await self._take_messages(
+                        inbox, state.session, read, deliver, tee, sender=origin.get("sender", "")
+                    )
                 if not ending or state.inbox or not await self._something_reports(state.session):
                     return
+
+        async def stopped() -> None:
+            if (stops := wiring.stops(state.session)) is not None:
+                await stops.wait(state.id)
 
         loop = Loop(
             model=model,
@@ -574,7 +592,9 @@ class Agent:
             offer=self._offer,
             latest_tools=latest_tools,
             answers={} if given is None else given.answers,
-            unpaid=unpaid if meter is not None or wiring.spent else None,
+            unpaid=unpaid
+            if meter is not None or wiring.spent or self.executor.policy.mode == "auto"
+            else None,
             charge=None if meter is None else charge,
             policy=_policy_detail(self.executor.policy),
             latest_policy=latest_policy,
@@ -585,6 +605,8 @@ class Agent:
             before_stop=None if hooks is None else hooks.before_stop,
             before_compact=None if hooks is None else hooks.before_compact,
             receive=receive,
+            stopped=None if backing is None else stopped,
+            task_images=() if given is None else given.images,
             **_sender(message, None if run is None or history is None else history.run),
         )
         listener = self._follow(state.session)
@@ -656,12 +678,19 @@ class Agent:
         read: set[str],
         deliver: Callable[[str, str, tuple[str, ...], str], None],
         tee: Tee,
+        *,
+        sender: str,
     ) -> None:
         """Give the run what waits in its session's inbox.
 
-        A message that wants an answer stays there, to be answered when the run ends; it is in `read` then.
+        A message that wants an answer stays there, to be answered when the run ends; it is in `read` then. In a chat
+        of several people the message of another one than the run's sender waits for a run of its own: what the
+        sender may do, by rules or grants, is not for everybody.
         """
-        waiting = await inbox.waiting(session)
+        waiting = [
+            m for m in await inbox.waiting(session)
+            if not (sender and m.chat_id and m.sender_id and m.sender_id != sender)
+        ]  # fmt: skip
         for message in waiting:
             if message.id not in read:
                 read.add(message.id)
@@ -708,14 +737,15 @@ def _policy_detail(policy: Policy) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _ResumeInput:
-    """What is at hand when a run begins or is resumed: answers, those that the store keeps, who answers the rest, and
-    the command that ends it."""
+    """What is at hand when a run begins or is resumed: answers, those that the store keeps, who answers the rest, the
+    command that ends it, and the pictures that its task brings along."""
 
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
     approver: Approver | None = None
     spent_s: float = 0.0
     kept: Answers | None = None
     until: str = ""
+    images: tuple[Image, ...] = ()
 
 
 def _read_messages(events: Iterable[Event]) -> set[str]:
@@ -790,3 +820,5 @@ def _refuse_again(asked: Turn, events: Sequence[Event], run: str) -> None:
         elif isinstance(event, CallStarted) and current == run and event.decision == "deny":
             judged = [e for e in event.effects if e.at_least in ("ask", "deny")]
             asked.refuse(judged or event.effects, Refused(event.reason, by=event.approver))
+        elif isinstance(event, PermissionJudged) and current == run:
+            asked.count_judgement(event.answer == "allow")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -9,11 +10,18 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from weakref import WeakSet
 
 from pegboard.app.agent import Agent
 from pegboard.app.executor import Executor
-from pegboard.app.instructions import ROLE, project_files, surroundings, with_project_files
+from pegboard.app.instructions import (
+    ROLE,
+    memory_prompt,
+    project_files,
+    surroundings,
+    with_project_files,
+)
 from pegboard.app.offered import ConfiguredTools
 from pegboard.app.ports import Assembly, assemble
 from pegboard.app.wiring import Wiring, needs_of
@@ -32,7 +40,7 @@ from pegboard.core.policy.policy import Mode, Policy
 from pegboard.core.result import Shaper
 from pegboard.core.secrets.redact import Redactor
 from pegboard.core.tool import Tool
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.toolkit import RUN_CODE, Toolkit
 from pegboard.ports.store import StoreError
 from pegboard.services.history import History
 from pegboard.services.redaction import RedactingApprover
@@ -42,6 +50,7 @@ from pegboard.store.history import HistoryStore
 
 if TYPE_CHECKING:
     from pegboard.interop.skills import Skills
+    from pegboard.mcp.config import ServerConfig
     from pegboard.mcp.server import ToolServer
     from pegboard.runtime.engine.dbos import QueueLimits
     from pegboard.runtime.scheduler import Scheduler
@@ -53,9 +62,17 @@ if TYPE_CHECKING:
     from pegboard.services.audit import Audit
     from pegboard.services.backups import Backups
     from pegboard.services.calls import Calls
+    from pegboard.services.channels import Channels
     from pegboard.services.checks import Checks
+    from pegboard.services.evals import Evals
+    from pegboard.services.files import WorkspaceFiles
+    from pegboard.services.memory import Memory
+    from pegboard.services.nodes import PairedNodes
     from pegboard.services.outbox import StoredMessages
+    from pegboard.services.pages import Pages
+    from pegboard.services.pairing import Pairings
     from pegboard.services.policies import Policies
+    from pegboard.services.principals import Tokens
     from pegboard.services.retention import Retention
     from pegboard.services.runs import Runs
     from pegboard.services.sandbox import Sandbox
@@ -64,10 +81,16 @@ if TYPE_CHECKING:
     from pegboard.services.sessions import Sessions
     from pegboard.services.settings import Settings
     from pegboard.services.slash_commands import SlashCommands
+    from pegboard.services.transactions import Transactions
     from pegboard.services.undo import Undo
     from pegboard.services.usage import UsageReports
     from pegboard.services.worker import Watcher, Worker
+    from pegboard.services.worktrees import Worktrees
     from pegboard.shell.sandbox.selection import SelectedBackend
+
+
+AT_START: Final = ("store", "channels", "schedules")
+"""Settings that a process reads when it starts, and no later."""
 
 
 def _warn(text: str) -> None:
@@ -84,6 +107,7 @@ class App:
         config_file: the config file that was named in place of the user's own.
         policy: mode and rules as they hold.
         on_warning: is given what a person must know and did not ask for, such as that the history was damaged.
+        client_servers: MCP servers that a client named for its session and a person let start.
     """
 
     def __init__(
@@ -105,11 +129,15 @@ class App:
         self.workspace = (workspace or current_folder()).resolve()
         self.policy = policy
         self.on_warning: Callable[[str], None] = _warn
+        self.client_servers: Sequence[ServerConfig] = ()
         self._policy_file = policy_file
         self._tools_from = tuple(tools_from)
         self._named_store = store
+        self._named_mode: str | None = None
         self._store: HistoryStore | None = None
+        self._workers: WeakSet[Worker] = WeakSet()
         self._redactor: Redactor | None = None
+        self._nodes: PairedNodes | None = None
         self._offered = ConfiguredTools(config, paths, lambda text: self.on_warning(text))
         self.history = History(
             lambda: self.store, paths, lambda text: self.redactor.redact(text), settings=config.store
@@ -126,6 +154,7 @@ class App:
         store: str | None = None,
         paths: Paths | None = None,
         tools_from: Sequence[str] = (),
+        code: bool = False,
     ) -> App:
         """Open by the settings of this machine and folder.
 
@@ -135,6 +164,7 @@ class App:
             mode, policy, config, store: from the command line; they win over the files.
             tools_from: Python files and modules whose tools are offered too, as a person named them; a relative
                 file starts at the current folder.
+            code: models call tools from programs, whatever the settings say.
 
         Raises:
             ConfigError: a file, key, mode, rule or folder is wrong.
@@ -153,6 +183,8 @@ class App:
         if tools_from:
             own = ToolSettings(python=tuple(python_place(t, current_folder()) for t in tools_from))
             settings = replace(settings, tool_files=settings.tool_files + own)
+        if code:
+            settings = replace(settings, code=replace(settings.code, enabled=True))
         rules = settings.rules if policy is None else read_rules(policy)
         chosen = cast(Mode, mode or settings.mode or "workspace")
         decided = Policy(mode=chosen, rules=rules, home=str(paths.home.resolve()))
@@ -161,6 +193,7 @@ class App:
             tools_from=tools_from,
         )  # fmt: skip
         app.policy = replace(decided, grants=StoredGrants(lambda: app.store))
+        app._named_mode = mode
         return app
 
     def at(self, workspace: Path, *, mode: str | None = None) -> App:
@@ -173,9 +206,45 @@ class App:
             store=self._named_store,
             paths=self.paths,
             tools_from=self._tools_from,
+            code=self.config.code.enabled,
         )
         app.on_warning = self.on_warning
         return app
+
+    def staged(self, copy: Path) -> App:
+        """The same settings over a copy of the workspace: folders outside it can be read only."""
+        app = self.at(copy, mode=self.policy.mode)
+        config = app.config
+        app.config = replace(
+            config, allowed_dirs=(), read_only_dirs=(*config.read_only_dirs, *config.allowed_dirs)
+        )
+        return app
+
+    async def reload(self) -> tuple[str, ...]:
+        """Read the settings again; calls and runs that begin from now on go by them, what goes on keeps its own.
+
+        Returns:
+            The keys that were changed and hold after a restart only.
+
+        Raises:
+            ConfigError: a file, key, rule or tool is wrong; then everything stays as it is.
+        """
+
+        def read() -> tuple[Config, Policy, ConfiguredTools]:
+            fresh = App.open(
+                workspace=self.named_workspace, mode=self._named_mode, policy=self._policy_file,
+                config=self.config_file, store=self._named_store, paths=self.paths, tools_from=self._tools_from,
+            )  # fmt: skip
+            offered = ConfiguredTools(fresh.config, self.paths, lambda text: self.on_warning(text))
+            _ = offered.toolkit  # What is wrong with a tool of theirs is told now.
+            return fresh.config, fresh.policy, offered
+
+        config, policy, offered = await asyncio.to_thread(read)
+        later = tuple(key for key in AT_START if getattr(config, key) != getattr(self.config, key))
+        self.config = replace(config, **{key: getattr(self.config, key) for key in AT_START})
+        self.policy = replace(policy, grants=self.policy.grants)
+        self._offered = offered
+        return later
 
     @property
     def store(self) -> HistoryStore:
@@ -265,6 +334,26 @@ class App:
         return Calls(self, self.history)
 
     @property
+    def channels(self) -> Channels:
+        """The ways to people, and what they write back."""
+        return self.open_channels(self.on_warning)
+
+    def open_channels(self, notify: Callable[[str], None], *, gateway: bool = False) -> Channels:
+        """The same for a worker.
+
+        Args:
+            notify: is given each sentence that a person should know.
+            gateway: whether this process serves a gateway, through which people reach some channels.
+        """
+        from pegboard.app.messages import chat_channels
+
+        return chat_channels(
+            self, self.history, messages=self.messages, config=self.config, sessions=self.sessions,
+            runs=self.runs, approvals=self.approvals, pairings=self.pairings, notify=notify,
+            gateway=gateway,
+        )  # fmt: skip
+
+    @property
     def checks(self) -> Checks:
         """The conformance checks."""
         from pegboard.services.checks import Checks
@@ -281,14 +370,58 @@ class App:
         )  # fmt: skip
 
     @property
+    def evals(self) -> Evals:
+        """Tasks with checks, tried with models."""
+        from pegboard.services.evals import Evals
+
+        return Evals(self, self.history)
+
+    @property
+    def memory(self) -> Memory:
+        """The notes that sessions of this workspace have kept."""
+        from pegboard.services.memory import Memory
+
+        return Memory(self)
+
+    @property
     def messages(self) -> StoredMessages:
         """The messages that go to people."""
-        from pegboard.app.messages import stored_messages
+        from pegboard.app.messages import read_answer_files, stored_messages
 
         return stored_messages(
             self._connected, config=self.config, policy=self.policy, redact=self.redactor, workspace=self.workspace,
-            notify=self.on_warning,
+            notify=self.on_warning, answer_files=partial(read_answer_files, self.executor),
         )  # fmt: skip
+
+    @property
+    def nodes(self) -> PairedNodes:
+        """Paired machines and phones; always the same object, since it knows which of them are connected here."""
+        if self._nodes is None:
+            from pegboard.services.nodes import PairedNodes
+
+            self._nodes = PairedNodes(self._connected)
+        return self._nodes
+
+    @property
+    def files(self) -> WorkspaceFiles:
+        """The files of the workspace, to look at."""
+        from pegboard.services.files import WorkspaceFiles
+
+        return WorkspaceFiles(self)
+
+    @property
+    def pages(self) -> Pages:
+        """The pages that MCP servers bring along for their tools' results."""
+        from pegboard.services.pages import Pages
+
+        return Pages(self, self.calls)
+
+    @property
+    def pairings(self) -> Pairings:
+        """Senders and devices that were let in."""
+        from pegboard.services.pairing import Pairings
+
+        return Pairings(lambda: self.store)
 
     @property
     def policies(self) -> Policies:
@@ -354,6 +487,20 @@ class App:
         return SlashCommands(self.paths, self.workspace)
 
     @property
+    def tokens(self) -> Tokens:
+        """The tokens of those who use the gateway."""
+        from pegboard.services.principals import Tokens
+
+        return Tokens(lambda: self.store)
+
+    @property
+    def transactions(self) -> Transactions:
+        """Runs in a copy of the workspace, whose changes land together or not at all."""
+        from pegboard.services.transactions import Transactions
+
+        return Transactions(self, this_environment())
+
+    @property
     def undo(self) -> Undo:
         """The journal of file changes."""
         from pegboard.services.undo import Undo
@@ -366,6 +513,13 @@ class App:
         from pegboard.services.usage import UsageReports
 
         return UsageReports(self.history, lambda: self.toolkit)
+
+    @property
+    def worktrees(self) -> Worktrees:
+        """Git worktrees for sessions that work apart from a person."""
+        from pegboard.services.worktrees import Worktrees
+
+        return Worktrees(self.paths, self.workspace, this_environment())
 
     async def scheduler(self, notify: Callable[[str], None] | None = None) -> Scheduler:
         """What fires the jobs of the store; checks run by this App's settings, heartbeats are those of the settings.
@@ -381,6 +535,7 @@ class App:
         *,
         model: str | None = None,
         watcher: Watcher | None = None,
+        channels: Channels | None = None,
         engine: Literal["local", "dbos"] = "local",
         limits: QueueLimits | None = None,
     ) -> Worker:
@@ -390,6 +545,7 @@ class App:
             interaction: who answers.
             model: as `--model` takes it; None = the first that is found.
             watcher: sees its runs' events.
+            channels: those on which it receives and delivers; None = new ones of this App.
             engine: `dbos` hands the sessions of this workspace out among all workers of a PostgreSQL store.
             limits: how many sessions run at once; those beyond one worker hold with `dbos` only.
 
@@ -417,19 +573,30 @@ class App:
             )
         elif limits.together is not None or limits.per_minute is not None:
             raise ConfigError("limits of all workers together need the engine dbos; add --engine dbos")
-        notify, messages = interaction.notify, self.messages
-        return Worker(
+        notify = interaction.notify
+        channels = channels or self.open_channels(notify)
+        messages = channels.parts.messages
+        worker = Worker(
             self, self.history, self.sessions, self.runs, interaction=interaction, model=model, most=limits.each,
-            watcher=watcher,
+            watchers=[channels.parts.drafts, *([] if watcher is None else [watcher])],
             duties=[
-                ScheduleDuty(partial(self.scheduler, notify), notify=notify), OutboxDuty(messages, notify=notify)
+                ScheduleDuty(partial(self.scheduler, notify), notify=notify), channels,
+                OutboxDuty(messages, notify=notify),
             ],
             on_answer=[
-                messages.reply, self.schedules.note_answer,
+                channels.answer, self.schedules.note_answer,
                 partial(note_answer, lambda: self.store, lambda text: self.redactor.redact(text)[0]),
             ],
             queue=queue,
         )  # fmt: skip
+        channels.on_received = worker.look_now
+        self._workers.add(worker)
+        return worker
+
+    def look_now(self) -> None:
+        """Let the workers of this process look now instead of within half a second."""
+        for worker in self._workers:
+            worker.look_now()
 
     async def _serve(self, session: str, model: str) -> None:
         """Run another session on what waits for it, as a worker would; what it asks waits in the approvals."""
@@ -449,6 +616,7 @@ class App:
         toolkit: Toolkit | None = None,
         recorder: Recorder | None = None,
         sources: Iterable[Any] = (),
+        code: bool = False,
     ) -> AsyncGenerator[Executor]:
         """An executor over the workspace, ended with the block.
 
@@ -461,14 +629,22 @@ class App:
             toolkit: offer these; None = the App's tools and those of the configured MCP servers, which
                 are started when a tool that is not ours is wanted.
             sources: what brings further tools to a given toolkit.
+            code: offer `run_code` whatever the settings say: a run that uses it goes on.
         """
         if toolkit is None:
             toolkit = self.toolkit if only is None else self._offered.only(only)
+            if code and RUN_CODE not in toolkit:
+                toolkit = self._offered.only(RUN_CODE)
+            if RUN_CODE in toolkit:
+                from pegboard.core.code_mode import with_code_mode
+
+                toolkit = with_code_mode(toolkit)
             sources = self.mcp_servers() if only is None or only not in toolkit else []
         wiring = Wiring(
             workspace=self.workspace, provided=Provided(objects=interaction.people),
             policy=self.policy if mode is None else replace(self.policy, mode=cast(Mode, mode)),
-            shaper=Shaper(), grants=cast(StoredGrants, self.policy.grants),
+            shaper=Shaper(), grants=cast(StoredGrants, self.policy.grants), models=self._model,
+            auto=self.config.auto,
         )  # fmt: skip
         needs = needs_of(toolkit, wiring.provided)
         # Opened before anything is done: a damaged history must not be found out afterwards. A preview writes
@@ -478,7 +654,7 @@ class App:
             check_implicit(self.workspace, self.paths)
         assembly = Assembly(
             wiring=wiring, toolkit=toolkit, paths=self.paths, config=self.config,
-            store=None if store is None else lambda: store, serve=self._serve,
+            store=None if store is None else lambda: store, serve=self._serve, nodes=lambda: self.nodes,
         )  # fmt: skip
         assemble(assembly, needs, redactor=self.redactor)
         timeout = self.config.exec_timeout_s
@@ -486,7 +662,7 @@ class App:
         async with Executor(
             [toolkit, *sources], wiring=wiring, recorder=recorder, session=session,
             approver=None if approver is None else RedactingApprover(approver, self.redactor.redact),
-            timeout_s=max(600.0, timeout or 0.0), hooks=self._hooks(),
+            middleware=interaction.middleware, timeout_s=max(600.0, timeout or 0.0), hooks=self._hooks(),
         ) as executor:  # fmt: skip
             executor.on_warning = interaction.notify
             yield executor
@@ -563,7 +739,10 @@ class App:
 
         self.agent(executor, model=model)  # Its model is theirs.
         return subagent_runs(
-            executor.wiring, specs=self.config.agents, limits=self.config.subagents, backing=self.backing
+            executor.wiring,
+            specs=self.config.all_agents(),
+            limits=self.config.subagents,
+            backing=self.backing,
         )
 
     async def instructions(self, executor: Executor, *, session: str) -> Instructions:
@@ -586,6 +765,12 @@ class App:
             sandbox=backend.removeprefix("sandbox:"), commands="exec" in executor.toolkit,
         )  # fmt: skip
         text = with_project_files(f"{self._role()}\n\n{where}", files)
+        if self.config.memory.enabled:
+            told = memory_prompt(self.memory.list(), tokens=self.config.memory.prompt_tokens)
+            text = f"{text}\n\n{told.text}".rstrip()
+            for label, source in told.labels.items():
+                if wiring.safeguards.taints is not None:
+                    wiring.safeguards.taints.add(session, label, source)
         return Instructions(text=text, files=tuple(file.target for file in files))
 
     def _role(self) -> str:
@@ -596,7 +781,12 @@ class App:
 
     def _model(self, name: str | None) -> Any:
         ports, keys = self.config.model_servers, self.config.model_keys
-        return open_model(name, paths=self.paths, ports=ports, keys=keys)
+        model = open_model(name, paths=self.paths, ports=ports, keys=keys)
+        if self.config.rate_limits:
+            from pegboard.runtime.rate_limits import limited
+
+            return limited(model, self.config.rate_limits, store=self._connected)
+        return model
 
     def select_sandbox(
         self, folder: Path | None = None, *, backend: str | None = None, require: bool | None = None
@@ -624,11 +814,12 @@ class App:
         """The configured MCP servers, none of them started; empty without any."""
         from pegboard.config.servers import any_servers, load_servers
 
-        if not any_servers(self.paths, self.workspace):
+        if not self.client_servers and not any_servers(self.paths, self.workspace):
             return []
         from pegboard.services.servers import opened
 
-        return list(opened(load_servers(self.paths, self.workspace), self.paths))
+        configured = load_servers(self.paths, self.workspace).with_servers(self.client_servers)
+        return list(opened(configured, self.paths))
 
     def serving(
         self, patterns: Sequence[str] = (), **options: Any

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.app.parts import hooks_of
 from pegboard.app.wiring import Wiring
-from pegboard.core.call.call import Middleware, Preview
-from pegboard.core.call.pipeline import Pipeline, TurnExecutor, TurnHook
+from pegboard.core.call.call import Middleware, Preview, TurnHook
+from pegboard.core.call.pipeline import Pipeline, TurnExecutor
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import (
@@ -27,6 +27,7 @@ from pegboard.core.policy.rules import Rule
 from pegboard.core.result import ToolResult
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import (
+    RUN_CODE,
     ChangingSource,
     PendingSource,
     Toolkit,
@@ -51,7 +52,7 @@ class Executor:
             are opened at the first call.
         workspace: the folder that file tools and commands work in; None = the current folder, taken
             only when a tool needs one.
-        mode: read-only, plan, ask, workspace (default) or full; None = the policy's.
+        mode: read-only, plan, ask, workspace (default), auto or full; None = the policy's.
         policy: a Policy, rule lines, or the path of a file with rules; None = the shipped rules.
         approver: answers where the policy asks: an object with `decide(request)`, or a function; None =
             everything that asks is denied.
@@ -66,6 +67,7 @@ class Executor:
         safeguards: taint, secrets and budgets; None = taint alone, with the shipped rules.
         defer_beyond: with more tools than this a model is shown some, and finds the others by
             `search_tools`; None = it is shown all.
+        auto_model: the second model of mode auto, a Model or a name as `--model` takes it; None = the agent's own.
 
     Attributes:
         toolkit: the tools that are offered now.
@@ -97,19 +99,21 @@ class Executor:
         defer_beyond: int | None = None,
         wiring: Wiring | None = None,
         safeguards: Guards | None = None,
+        auto_model: Any = None,
     ) -> None:
         plain, sources = split_sources(tools)
         kit = tools if isinstance(tools, Toolkit) else Toolkit(plain)
         own = kit
-        if defer_beyond is not None:
-            from pegboard.core.tool_search import with_tool_search
-
-            kit = with_tool_search(kit, beyond=defer_beyond)
+        kit = _shown(kit, defer_beyond)
         self.wiring = wiring or Wiring.of(kit, workspace=workspace, mode=mode, policy=policy, provide=provide)
         if safeguards is not None:
             built = self.wiring.safeguards
             undo = safeguards.undo or built.undo
             self.wiring.safeguards = replace(safeguards, environment=built.environment, undo=undo)
+        if auto_model is not None:
+            self.wiring.auto_model = auto_model
+        if self.wiring.safeguards.judge is None:
+            self.wiring.safeguards = replace(self.wiring.safeguards, judge=self.wiring.judge)
         self.toolkit = kit
         self.turn_hooks, self.hooks = hooks_of(hooks, self.wiring.workspace)
         self.pipeline = Pipeline(
@@ -125,6 +129,8 @@ class Executor:
             timeout_s=timeout_s,
             guards=self.wiring.safeguards,
             hooks=self.hooks,
+            turn_hooks=self.turn_hooks,
+            write_checks=self.wiring.write_checks,
         )
         if self.hooks is not None:
             self.hooks.on_warning = lambda text: self.on_warning(self.pipeline.parts.shaper.redacted(text))
@@ -167,10 +173,7 @@ class Executor:
             found = await asyncio.gather(*(self._tools_of(s) for s in self._sources))
             self._seen = tuple(s.revision for s in self._sources)
             kit = add_sources(self._own, found, self._sources)
-            if self._defer_beyond is not None:
-                from pegboard.core.tool_search import with_tool_search
-
-                kit = with_tool_search(kit, beyond=self._defer_beyond)
+            kit = _shown(kit, self._defer_beyond)
             if kit.advertised() is not kit:
                 from pegboard.core.tool_search import ToolIndex
                 from pegboard.ports.tool_search import ToolSearch
@@ -292,6 +295,9 @@ class Executor:
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The policy's answer with every rule that was tried: `{decision, rule, reason, effects}`.
 
+        In mode auto, where the answer is ask, `auto` says why a person has to answer; it is empty if the second model
+        is asked first.
+
         A call that cannot be planned gives `{error: {code, message, hint, retryable}}`.
         """
         preview = await self.preview(name, arguments)
@@ -301,10 +307,16 @@ class Executor:
         if preview.error is not None or tool is None or preview.detail is None:
             return {"error": {} if preview.error is None else preview.error.to_dict()}
         here = self.pipeline.situation(tool, self.context)
-        return explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
+        out = explain(self.policy, preview.effects, here, tool.level, decision=preview.detail)
+        if self.policy.mode == "auto" and preview.decision == "ask":
+            from pegboard.core.call.automatic import needs_person
+
+            call = await self.pipeline.examine(ToolCall(None, name, arguments), self.context)
+            out["auto"] = await needs_person(call)
+        return out
 
     def set_mode(self, mode: str) -> None:
-        """Decide by another mode from the next call on: read-only, plan, ask, workspace or full; a plan is over."""
+        """Decide by another mode from the next call on: read-only, plan, ask, workspace, auto or full; a plan is over."""
         self.set_policy(replace(self.policy, mode=mode, planned=None))
 
     def set_policy(self, policy: Policy) -> None:
@@ -332,6 +344,7 @@ class Executor:
             session=session,
             agent=agent,
             approver=parts.approver,
+            middleware=parts.middleware,
             timeout_s=parts.timeout_s,
             hooks=(*self.turn_hooks, *hooks),
         )
@@ -354,6 +367,19 @@ class Executor:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _shown(toolkit: Toolkit, defer_beyond: int | None) -> Toolkit:
+    """The kit as models see it: in code mode if it has `run_code`, else with few schemas if it has many tools."""
+    if RUN_CODE in toolkit:
+        from pegboard.core.code_mode import with_code_mode
+
+        return with_code_mode(toolkit)
+    if defer_beyond is None:
+        return toolkit
+    from pegboard.core.tool_search import with_tool_search
+
+    return with_tool_search(toolkit, beyond=defer_beyond)
 
 
 def _named(name: object) -> Any:

@@ -15,7 +15,7 @@ from pegboard.config.tools import OpenAPIFile, PythonTools
 from pegboard.config.trust import Trust
 from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError, Unavailable
-from pegboard.core.toolkit import Toolkit
+from pegboard.core.toolkit import RUN_CODE, Toolkit
 from pegboard.net.client import HttpClient
 
 if TYPE_CHECKING:
@@ -40,9 +40,20 @@ class ConfiguredTools:
             ConfigError: two of them have one name, or a file of the settings makes none.
         """
         if self._toolkit is None:
-            from pegboard.tools import AGENT
+            from pegboard.tools import AGENT, MEMORY
 
-            self._toolkit = builtin(*(self._config.tools or AGENT))
+            # An agent that people reach on a channel can write to them, and to others.
+            usual = (*AGENT, "message") if self._config.channels else AGENT
+            names = self._config.tools or usual
+            more = [
+                *(MEMORY if self._config.memory.enabled else ()),
+                *([RUN_CODE] if self._config.code.enabled else ()),
+            ]
+            self._toolkit = builtin(*dict.fromkeys([*names, *more]))
+            if self._config.channels:
+                from pegboard.app.messages import channel_tools
+
+                self._toolkit += Toolkit(channel_tools(self._config))
             if self._config.tool_files:
                 self._toolkit = self._with_files(self._toolkit)
         return self._toolkit
@@ -68,10 +79,15 @@ class ConfiguredTools:
         """Just the named tool, or all where none is called so, since the answer then lists them."""
         from pegboard.tools import TOOLS
 
+        if name == RUN_CODE:
+            # Its programs call the others.
+            return self.toolkit if name in self.toolkit else self.toolkit + builtin(name)
         own = self._config.tool_files.python
         if self._toolkit is None and not own and name in TOOLS and name in (self._config.tools or TOOLS):
             return builtin(name)
         found = self.toolkit.resolve(name)
+        if found is None and name in TOOLS and not self._config.tools:
+            return builtin(name)
         return self.toolkit if found is None else Toolkit([found])
 
     def _with_files(self, toolkit: Toolkit) -> Toolkit:
@@ -189,11 +205,15 @@ def skills_of(config: Config, paths: Paths, on_warning: Callable[[str], None]) -
 
     def still(path: Path) -> bool | None:
         real = path.resolve()
+        if any(real.is_relative_to(root) and not trust.trusts(root) for root in files.pinned):
+            return False
         return None if real not in files.inside else trust.trusts(path)
 
     return _made(
         "skills.folders",
-        lambda: Skills(files.skills, trusted=still, found=files.found, on_warning=on_warning),
+        lambda: Skills(
+            files.skills, trusted=still, found=files.found, of_plugin=files.of_plugin, on_warning=on_warning
+        ),
     )
 
 

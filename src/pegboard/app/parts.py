@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
-from pegboard.core.call.pipeline import TurnHook
+from pegboard.core.call.call import TurnHook
 from pegboard.core.errors import BuildError, check_sequence, check_text, format_value
 from pegboard.core.limits import Limits
 

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.app.wiring import LazyArtifactSaver, artifacts_of
+from pegboard.app.diagnostics import SessionWriteChecks
+from pegboard.app.wiring import LazyArtifactSaver, artifacts_of, needs_of
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
 from pegboard.config.load import Config
@@ -16,7 +17,10 @@ from pegboard.config.paths import Paths, check_implicit, current_folder
 from pegboard.config.secrets import ConfiguredSecrets
 from pegboard.core.call.call import PATH_RESOLVER, new_id
 from pegboard.core.content import KEEPER
+from pegboard.core.context import Context
 from pegboard.core.effects import Effect
+from pegboard.core.errors import Unavailable
+from pegboard.core.isolation import Workers
 from pegboard.core.policy.approval import Waiting
 from pegboard.core.policy.budgets import Meter
 from pegboard.core.policy.grants import MemoryGrants
@@ -29,13 +33,18 @@ from pegboard.core.secrets.redact import Redactor
 from pegboard.core.text import sanitise
 from pegboard.ports.artifacts import Artifacts
 from pegboard.ports.browser import Browser
+from pegboard.ports.code import CodeIndex
 from pegboard.ports.documents import Documents
 from pegboard.ports.files import Files
+from pegboard.ports.gateway import GatewayControl
 from pegboard.ports.media import Canvas, ImageGenerator, Speech
+from pegboard.ports.memory import Memory
 from pegboard.ports.messages import Messages
+from pegboard.ports.nodes import Nodes
 from pegboard.ports.people import People, Question, waiting_for
 from pegboard.ports.plans import Plans
 from pegboard.ports.processes import Processes
+from pegboard.ports.programs import Programs
 from pegboard.ports.schedules import Schedules
 from pegboard.ports.session_model import SessionModel
 from pegboard.ports.sessions import SessionAccess
@@ -78,6 +87,7 @@ class Assembly:
         toolkit: the executor's tools.
         paths, config: where things lie, and the settings.
         store: opens the store; None = nothing outlives the process.
+        nodes: the nodes that a gateway of this process may hold; None = those of its store.
         serve: runs another session on what waits for it, with a model of this name; None = other processes do.
         redactor: takes secrets out of what is shown; `assemble` sets it.
     """
@@ -88,6 +98,7 @@ class Assembly:
     config: Config
     store: Callable[[], Store] | None = None
     serve: Callable[[str, str], Awaitable[None]] | None = None
+    nodes: Callable[[], Nodes] | None = None
     redactor: Redactor | None = None
 
     @property
@@ -109,6 +120,35 @@ class Assembly:
         if provided.find(kind) is None:
             provided[kind] = PORTS[kind](self)
         return provided.find(kind)
+
+    def move(self, wiring: Wiring, toolkit: Toolkit, workspace: Path) -> None:
+        """Let an executor inside this one's run read files and run commands in another folder.
+
+        Args:
+            wiring: its parts, as `Wiring.narrowed` gives them.
+            toolkit: its tools.
+            workspace: the folder.
+
+        Raises:
+            Unavailable: the program brings files or commands of its own, which know nothing of the folder.
+        """
+        for kind in _IN_WORKSPACE:
+            wiring.provided.pop(kind, None)
+            if wiring.provided.find(kind) is not None:
+                raise Unavailable(
+                    f"this program provides its own {getattr(kind, '__name__', kind)}, so a subagent cannot work in "
+                    f"{workspace}",
+                    hint='Leave isolation="worktree" out of the agent.',
+                )
+        wiring.workspace = workspace
+        wiring.provided.pop(_SERVERS, None)
+        moved = wiring.assembly = replace(self, wiring=wiring, toolkit=toolkit)
+        _protect(moved)
+        _write_checks(moved)
+        needs = needs_of(toolkit, wiring.provided)
+        for kind in PORTS:
+            if kind in needs & _IN_WORKSPACE:
+                moved.port(kind)
 
 
 def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None = None) -> None:
@@ -138,19 +178,21 @@ def assemble(assembly: Assembly, needs: Set[Any], *, redactor: Redactor | None =
     if Processes not in required:
         # A command moves to the background only where a tool of the kit can follow it there.
         needs = needs - {Processes}
+    wiring.assembly = assembly
     if needs & PORTS.keys() & {PATH_RESOLVER, Files, Shell}:
-        wiring.policy = replace(
-            wiring.policy,
-            protected=partial(
-                _protected,
-                assembly.workspace,
-                assembly.paths.home,
-                (*config.tool_files.python_inside(assembly.workspace), *_hook_scripts(assembly)),
-            ),
-        )
+        _protect(assembly)
+    if needs & {PATH_RESOLVER, Files}:
+        _write_checks(assembly)
     for kind in PORTS:  # In the table's order, so that parts always end in the same one.
         if kind in needs:
             assembly.port(kind)
+
+
+def _protect(assembly: Assembly) -> None:
+    """Let the policy know the files of the workspace that are protected."""
+    wiring, workspace = assembly.wiring, assembly.workspace
+    own = (*assembly.config.tool_files.python_inside(workspace), *_hook_scripts(assembly))
+    wiring.policy = replace(wiring.policy, protected=partial(_protected, workspace, assembly.paths.home, own))
 
 
 def _guards(
@@ -197,6 +239,46 @@ def _canvas(assembly: Assembly) -> Any:
     return Drawing()
 
 
+def _code_index(assembly: Assembly) -> Any:
+    from pegboard.lsp.code import ServerCodeIndex
+
+    return ServerCodeIndex(
+        _server_pool(assembly), assembly.port(Files), checkers=assembly.config.diagnostics.files
+    )
+
+
+def _write_checks(assembly: Assembly) -> None:
+    """Let results say what their writes broke; nothing is loaded before a file changes that something looks at."""
+    wiring, settings = assembly.wiring, assembly.config.diagnostics
+    if settings.enabled:
+        wiring.write_checks = SessionWriteChecks(
+            settings, assembly.workspace, pool=lambda: _server_pool(assembly), closers=wiring.closers
+        )
+
+
+_SERVERS: Final = "language servers"
+"""Under this key the parts hold the ServerPool of their folder."""
+
+
+def _server_pool(assembly: Assembly) -> Any:
+    """The language servers and checkers of the session."""
+    from pegboard.app.diagnostics import server_pool
+    from pegboard.app.shell import WORKED, choose_backend
+
+    wiring, config = assembly.wiring, assembly.config
+    if wiring.provided.get(_SERVERS) is None:
+
+        def choose(search_path: str) -> Any:
+            return choose_backend(
+                wiring.policy, assembly.workspace, assembly.paths, config, worked=WORKED, frozen=True,
+                search_path=search_path,
+            ).backend  # fmt: skip
+
+        pool = wiring.provided[_SERVERS] = server_pool(assembly.workspace, config, choose)
+        wiring.closers.append(pool.aclose)
+    return wiring.provided[_SERVERS]
+
+
 def _documents(assembly: Assembly) -> Any:
     from pegboard.documents.child import DocumentReader
 
@@ -228,7 +310,7 @@ def _files(assembly: Assembly) -> Any:
     files = Workspace(
         root,
         journal=Journal(paths.state / "journal"),
-        restored_dirs=_shared_repository(root),
+        restored_dirs=(*_shared_repository(root), *_memory_folder(assembly)),
         allowed_dirs=config.allowed_dirs,
         read_only_dirs=config.read_only_dirs,
         full_access=policy.mode == "full",
@@ -253,6 +335,18 @@ def _shared_repository(root: Path) -> tuple[Path, ...]:
 
     repository = repository_of(root)
     return () if repository is None else (repository.common,)
+
+
+def _memory_folder(assembly: Assembly) -> tuple[Path, ...]:
+    """Where undo finds the notes, if the kit keeps any."""
+    if not any(Memory in tool.signature.inject.values() for tool in assembly.toolkit):
+        return ()
+    from pegboard.files.journal import private_folder
+    from pegboard.files.memory import memory_folder
+
+    folder = memory_folder(assembly.paths.state, assembly.workspace)
+    private_folder(folder)
+    return (folder,)
 
 
 def _hook_scripts(assembly: Assembly) -> tuple[str, ...]:
@@ -302,6 +396,29 @@ def _speech(assembly: Assembly) -> Any:
     return speech(settings, http_client(assembly, tool="tts", timeout_s=settings.timeout_s))
 
 
+def _memory(assembly: Assembly) -> Any:
+    from pegboard.files.journal import Journal
+    from pegboard.files.memory import MemoryFolder, memory_folder
+
+    wiring, state, root = assembly.wiring, assembly.paths.state, assembly.workspace
+    redactor = assembly.redactor or Redactor(secrets_of(this_environment()))
+
+    def held(context: Context) -> dict[str, str]:
+        taints = wiring.safeguards.taints
+        if taints is None:
+            return dict.fromkeys(context.labels, "this session")
+        sources = taints.sources(context.session)
+        labels = taints.labels(context.session, context.labels)
+        return {label: ", ".join(sources.get(label, ())) or "this session" for label in sorted(labels)}
+
+    memory = MemoryFolder(
+        memory_folder(state, root), root, journal=Journal(state / "journal"),
+        redact=lambda text: redactor.redact(text)[0], held=held,
+    )  # fmt: skip
+    wiring.closers.append(memory.close)
+    return memory
+
+
 def _messages(assembly: Assembly) -> Any:
     """Over the store of the executor; where it has none, over the command line's, from which a worker delivers."""
     from pegboard.app.messages import stored_messages
@@ -313,6 +430,26 @@ def _messages(assembly: Assembly) -> Any:
     )  # fmt: skip
     assembly.wiring.closers += [close, messages.aclose]
     return messages
+
+
+def _gateway(assembly: Assembly) -> Any:
+    """The settings alone: a gateway provides its own."""
+    from pegboard.services.gateway_control import ServedGateway
+    from pegboard.services.settings import SettingsFiles
+
+    return ServedGateway(
+        SettingsFiles(assembly.paths, assembly.workspace), store=_no_store, workspace=str(assembly.workspace)
+    )
+
+
+def _no_store() -> Any:
+    raise LookupError("nothing is restarted here")
+
+
+def _nodes(assembly: Assembly) -> Any:
+    from pegboard.services.nodes import PairedNodes
+
+    return PairedNodes(_kept(assembly)) if assembly.nodes is None else assembly.nodes()
 
 
 def _people(assembly: Assembly) -> Any:
@@ -359,6 +496,30 @@ def _durable(assembly: Assembly) -> tuple[Callable[[], Awaitable[Store]], Callab
     return store, close
 
 
+def _programs(assembly: Assembly) -> Any:
+    """Programs that wait are kept where their session is."""
+    from pegboard.runtime.programs import MontyPrograms, ProgramLimits
+
+    wiring, code = assembly.wiring, assembly.config.code
+
+    async def store(session: str) -> Store:
+        running = wiring.sessions.get(session)
+        if running is not None and running.backing is not None:
+            return running.backing.store
+        if assembly.store is not None:
+            return assembly.store()
+        if wiring.memory is None:
+            from pegboard.store.memory import MemoryStore
+
+            wiring.memory = MemoryStore()
+        return wiring.memory
+
+    limits = ProgramLimits(time_s=code.time_s, memory_bytes=code.memory_mb * 2**20, calls=code.calls)
+    programs = MontyPrograms(store, limits=limits)
+    wiring.closers.append(programs.aclose)
+    return programs
+
+
 def _session_access(assembly: Assembly) -> Any:
     """Over the store of the session that calls, where it is kept; else over the executor's."""
     from pegboard.services.session_access import StoredSessionAccess
@@ -371,7 +532,7 @@ def _session_access(assembly: Assembly) -> Any:
         return await kept() if running is None or running.backing is None else running.backing.store
 
     access = StoredSessionAccess(
-        store, settings=config.sessions, specs=config.agents, confined=config.sandbox != "none",
+        store, settings=config.sessions, specs=config.all_agents(), confined=config.sandbox != "none",
         redact=lambda text: redactor.redact(text)[0], serve=assembly.serve,
     )  # fmt: skip
     wiring.waits.append(access.wait_for_report)
@@ -443,19 +604,21 @@ def _subagents(assembly: Assembly) -> Any:
     from pegboard.app.subagents import subagent_runs
 
     config = assembly.config
-    specs = config.agents
-    if config.agent_files.agents:
-        from pegboard.config.agents import agents_of
-
-        taken = {spec.name for spec in specs}
-        specs += tuple(spec for spec in agents_of(config.agent_files) if spec.name not in taken)
-    return subagent_runs(assembly.wiring, specs=specs, limits=config.subagents)
+    return subagent_runs(assembly.wiring, specs=config.all_agents(), limits=config.subagents)
 
 
 def _tool_search(assembly: Assembly) -> Any:
     from pegboard.core.tool_search import ToolIndex
 
     return ToolIndex(assembly.toolkit)
+
+
+def _workers(assembly: Assembly) -> Any:
+    from pegboard.process.isolated import WorkerPool
+
+    pool = WorkerPool()
+    assembly.wiring.closers.append(pool.close)
+    return pool
 
 
 class SuspendingPeople:
@@ -484,18 +647,26 @@ class ExecutorPlans:
         executor.set_policy(replace(executor.policy, mode="workspace", planned=tuple(effects)))
 
 
+_IN_WORKSPACE: Final = frozenset({PATH_RESOLVER, Files, Shell, Processes, CodeIndex})
+"""The ports whose parts work in one folder."""
+
 PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     PATH_RESOLVER: _files,
     Artifacts: _artifacts,
     Browser: _browser,
     Canvas: _canvas,
+    CodeIndex: _code_index,
     Documents: _documents,
     Files: _files,
+    GatewayControl: _gateway,
     ImageGenerator: _image_generator,
+    Memory: _memory,
     Messages: _messages,
+    Nodes: _nodes,
     People: _people,
     Plans: _plans,
     Processes: _processes,
+    Programs: _programs,
     Schedules: _schedules,
     SessionAccess: _session_access,
     SessionModel: _session_model,
@@ -506,5 +677,6 @@ PORTS: Final[Mapping[Any, Callable[[Assembly], Any]]] = {
     ToolSearch: _tool_search,
     Web: _web,
     WebSearch: _web_search,
+    Workers: _workers,
 }
 """What stands behind each port unless the caller provides it. A new port is one line here."""

@@ -7,12 +7,12 @@ import codecs
 import hashlib
 import subprocess
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.environment import secrets_of
@@ -33,13 +33,15 @@ from pegboard.shell.background import BackgroundCommands
 from pegboard.shell.environment import command_environment
 from pegboard.shell.exec import CommandShell
 from pegboard.shell.sandbox import git
-from pegboard.shell.sandbox.confinement import MASKED, Bind, Confinement
-from pegboard.shell.sandbox.selection import SelectedBackend, select_backend
+from pegboard.shell.sandbox.confinement import MASKED, Backend, Bind, Confinement
+from pegboard.shell.sandbox.selection import SelectedBackend, make, select_backend
 
 if TYPE_CHECKING:
     from pegboard.app.ports import Assembly
 
 T = TypeVar("T")
+WORKED: Final[dict[Hashable, Backend]] = {}
+"""See `choose_backend`."""
 
 
 def command_shell(assembly: Assembly) -> CommandShell:
@@ -52,7 +54,8 @@ def command_shell(assembly: Assembly) -> CommandShell:
     """
     wiring, root, config = assembly.wiring, assembly.workspace, assembly.config
     environment = this_environment()
-    choice = choose_backend(wiring.policy, root, assembly.paths, config)
+    # A worker opens many sessions over one workspace.
+    choice = choose_backend(wiring.policy, root, assembly.paths, config, worked=WORKED)
     # A placeholder is of use only where the proxy stands on the one way out.
     held = Placeholders() if wiring.safeguards.secrets and choice.backend.network == "filtered" else None
     wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")
@@ -81,6 +84,7 @@ def command_shell(assembly: Assembly) -> CommandShell:
         fallbacks=locale_charsets(environment),
         placeholders=held,
         on_output=_tell_output,
+        ca_file=config.confinement.ca_file,
     )
 
 
@@ -139,9 +143,25 @@ def _inspect(
 
 
 def choose_backend(
-    policy: Policy, root: Path, paths: Paths, config: Config, *, backend: str | None = None
+    policy: Policy,
+    root: Path,
+    paths: Paths,
+    config: Config,
+    *,
+    backend: str | None = None,
+    worked: dict[Hashable, Backend] | None = None,
+    search_path: str = "",
+    frozen: bool = False,
 ) -> SelectedBackend:
     """The confinement for a workspace, found by running something in it.
+
+    Args:
+        policy, root, paths, config: what it must keep from commands.
+        backend: this one; None = as the settings say.
+        worked: backends that ran something in this process, by what they must keep from commands; these are not tried
+            again, and what works now is added. None = everything is tried.
+        search_path: where interpreters are looked for, which commands then see; empty = on PATH.
+        frozen: the workspace cannot be written.
 
     Raises:
         Unavailable: see `select_backend`.
@@ -159,7 +179,7 @@ def choose_backend(
         if r.verdict == "deny" and not r.observe and r.kind in ("write", "delete") and "/" in r.target
         and not r.target.startswith(("/", "~")) and "*" not in r.target
     ]  # fmt: skip
-    settled = git_settings(root)
+    settled = git_settings(root, paths.home)
     # Of the person's own settings too: each command looks at the repository's only.
     taken = git.folder_inside(root, settled.get("core.hookspath", ""))
     own = git.inside(root, git.included_files(git.own_settings(paths.home), paths.home))
@@ -176,8 +196,8 @@ def choose_backend(
             )
         ),
         hidden=tuple([*hidden, *(p for p in (paths.config, paths.state) if p.exists())]),
-        read_only=tuple(read_only),
-        search_path=this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        read_only=(*read_only, *([root] if frozen else ())),
+        search_path=search_path or this_environment().get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         identity=(settled.get("user.name", "").strip(), settled.get("user.email", "").strip()),
         limits=config.confinement.limits,
         binds=_binds(config, root),
@@ -185,7 +205,16 @@ def choose_backend(
     )
     wanted = backend or (None if config.sandbox == "auto" else config.sandbox)
     settings = config.confinement
-    return in_thread(
+    key = (wanted, confinement, settings.image, settings.runtime)
+    if worked is not None and (before := worked.get(key)) is not None:
+        # Should it have stopped working, it refuses each command: nothing runs unconfined. The control groups are
+        # those of the process; the network and all else are this session's own.
+        made = make(
+            before.name, confinement, image=settings.image, runtime=settings.runtime, client_env=this_environment(),
+            groups=getattr(before, "groups", None),
+        )  # fmt: skip
+        return SelectedBackend(backend=made)
+    found = in_thread(
         select_backend(
             confinement,
             backend=wanted,
@@ -195,6 +224,9 @@ def choose_backend(
             client_env=this_environment(),
         )
     )
+    if worked is not None and found.backend.name != "none":
+        worked[key] = found.backend
+    return found
 
 
 def _binds(config: Config, root: Path) -> tuple[Bind, ...]:
@@ -218,8 +250,22 @@ def workspace_id(root: Path) -> str:
     return hashlib.sha256(f"{there.st_dev}:{there.st_ino}:{root}".encode()).hexdigest()[:20]
 
 
-def git_settings(root: Path) -> dict[str, str]:
-    """The user's git name, e-mail and folder of hooks, by key in small letters; what is not set is missing."""
+def git_settings(root: Path, home: Path) -> Mapping[str, str]:
+    """The user's git name, e-mail and folder of hooks, by key in small letters; what is not set is missing.
+
+    git is run once for files of the same content: a worker opens many sessions over one workspace.
+    """
+    files = [*git.own_settings(home), *git.config_files(root)]
+    contents = tuple(map(git.settings_text, files))
+    elsewhere = any(name.startswith("GIT_CONFIG") for name in this_environment())
+    if elsewhere or any(b"include" in content.lower() for content in contents):
+        return _git_settings.__wrapped__(root, contents)
+    return _git_settings(root, contents)
+
+
+@lru_cache(maxsize=64)
+def _git_settings(root: Path, contents: tuple[bytes, ...]) -> Mapping[str, str]:
+    """See `git_settings`; `contents` are those of the files that git reads here."""
     keys = r"^(user\.(name|email)|core\.hookspath)$"
     try:
         done = subprocess.run(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pegboard.core.call.provide import Provided
 from pegboard.core.errors import BuildError, Unavailable
@@ -21,6 +22,13 @@ from pegboard.runtime.subagents import GENERAL, RULES, TOOLS, OpenChild, Subagen
 
 if TYPE_CHECKING:
     from pegboard.runtime.session import Backing
+    from pegboard.services.worktrees import Worktree, Worktrees
+
+
+_IN_TREE: Final = (
+    " You work in a git worktree of your own, {tree.workspace}, on the branch {tree.branch}; it began at the last "
+    "commit. What you change is committed on that branch when you end."
+)
 
 
 class Parts(Protocol):
@@ -28,6 +36,8 @@ class Parts(Protocol):
 
     agent: Any
     executor: Any
+    workspace: Path | None
+    assembly: Any
     sessions: dict[str, Any]
     memory: Store | None
     ended: dict[str, list[Event]]
@@ -54,6 +64,7 @@ class ExecutorHost:
     wiring: Parts
     runs: Callable[[Any], object]
     backing: Backing | None = None
+    _trees: Worktrees | None = None
     _places: dict[str, Backing | None] = field(default_factory=dict[str, "Backing | None"])
 
     def store(self, session: str) -> Store:
@@ -81,7 +92,15 @@ class ExecutorHost:
     async def open(self, child: Child, spec: AgentSpec) -> AsyncGenerator[OpenChild]:
         """See Host."""
         backing = self._backing(child.parent)
-        agent = self._agent(child, spec)
+        tree = None
+        if spec.isolation == "worktree":
+            tree = await self._worktrees().open(child.session)
+        try:
+            agent = self._agent(child, spec, tree)
+        except BaseException:
+            if tree is not None:
+                self._worktrees().release(tree)
+            raise
         try:
             if backing is None:
                 agent.remember(child.session, self.wiring.ended.get(child.session, ()))
@@ -100,6 +119,37 @@ class ExecutorHost:
             if spec.model:
                 await agent.model().aclose()  # Its parent's is not its own.
             await agent.executor.aclose()
+            if tree is not None:
+                self._worktrees().release(tree)
+
+    async def finish(self, child: Child, spec: AgentSpec) -> str:
+        """See Host."""
+        if spec.isolation != "worktree":
+            return ""
+        worktrees = self._worktrees()
+        tree = await worktrees.find(child.session)
+        if tree is None:
+            return ""
+        await worktrees.commit(tree, f"{child.label or child.agent or 'subagent'}: {child.task[:200]}")
+        changed = await worktrees.close(tree)
+        if changed is None:
+            return ""
+        return (
+            f"Its changes are committed on the branch {tree.branch} (worktree {tree.root}):\n{changed}\n"
+            f"See them with: git diff HEAD...{tree.branch}; take them over with: git merge {tree.branch}"
+        )
+
+    def _worktrees(self) -> Worktrees:
+        if self._trees is None:
+            from pegboard.config.environment import environment
+            from pegboard.config.paths import Paths
+            from pegboard.services.worktrees import Worktrees
+
+            assembly = self.wiring.assembly
+            folder = self.wiring.workspace or Path.cwd()
+            paths = Paths.of() if assembly is None else assembly.paths
+            self._trees = Worktrees(paths, folder, environment())
+        return self._trees
 
     def _backing(self, session: str) -> Backing | None:
         running = self.wiring.sessions.get(session)
@@ -108,7 +158,7 @@ class ExecutorHost:
             self._places[session] = running.backing
         return self._places.get(session, self.backing)
 
-    def _agent(self, child: Child, spec: AgentSpec) -> Any:
+    def _agent(self, child: Child, spec: AgentSpec, tree: Worktree | None) -> Any:
         """An agent like the parent's, with some of its tools."""
         parent = self.wiring.agent
         if parent is None:
@@ -117,14 +167,18 @@ class ExecutorHost:
             )
         kit = kit_of(self.wiring.executor.toolkit, spec)
         name = child.agent or GENERAL.name
+        wiring = _narrowed(self.wiring, kit, self.runs)
+        if tree is not None and self.wiring.assembly is not None:  # Else no tool needs a folder.
+            self.wiring.assembly.move(wiring, kit, tree.workspace)
         executor = self.wiring.executor.narrowed(
             kit,
-            wiring=_narrowed(self.wiring, kit, self.runs),
+            wiring=wiring,
             session=child.session,
             agent=name,
             depth=child.depth,
         )
-        instructions = f"{RULES}\n\n{spec.instructions}".strip()
+        place = "" if tree is None else _IN_TREE.format(tree=tree)
+        instructions = f"{RULES}{place}\n\n{spec.instructions}".strip()
         return parent.narrowed(
             executor, instructions=instructions, model=spec.model, limits=Limits(turns=spec.turns), name=name
         )

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard.core.call.call import PATH_RESOLVER
+from pegboard.core.call.call import PATH_RESOLVER, WriteChecks
 from pegboard.core.call.provide import Provided
 from pegboard.core.content import KEEPER, ArtifactRef, NewArtifact
 from pegboard.core.context import Context
 from pegboard.core.effects import Plan
-from pegboard.core.errors import ConfigError, format_value
+from pegboard.core.errors import ConfigError, ModelError, format_value
 from pegboard.core.policy.grants import MemoryGrants
 from pegboard.core.policy.guards import Guards
 from pegboard.core.policy.policy import MODES, Policy
@@ -26,13 +26,17 @@ from pegboard.ports.shell import Shell
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pegboard.config.auto import AutoSettings
     from pegboard.core.events import Event
     from pegboard.core.secrets.redact import Redactor
     from pegboard.core.transcript import AssistantMessage, Usage
     from pegboard.ports.artifacts import Artifacts
+    from pegboard.ports.model import Model
     from pegboard.ports.store import Store
+    from pegboard.runtime.judge import ModelJudge
     from pegboard.runtime.session import Backing
     from pegboard.store.inbox import Inbox
+    from pegboard.store.stops import Stops
 
 PRICED: Final = frozenset({"openai", "openai-responses", "anthropic", "gemini"})
 """Families of models whose prices are looked up; the table is large, so others never load it."""
@@ -67,12 +71,17 @@ class Wiring:
         waits: each waits until something that a run started has reported to its session, and returns False at once if
             nothing is under way; a run that would end asks them first.
         spent: each gives what a run of a session has used beside its own turns.
+        models: opens a model by its name, as the settings say; None = without settings.
         session_model: the model of the agent that runs here, None where none does.
+        auto: how mode `auto` asks its second model; None = as the settings are by default.
+        auto_model: the model that it asks, or its name; None = the settings', else the agent's own.
         executor: the executor that was made over these parts.
         agent: the agent that runs over that executor, None where none does.
         sessions: those that run here now.
+        write_checks: says what a write broke; None = nothing does.
         memory: keeps what goes with sessions that are not kept; made by the first subagent of one.
         ended: events of subagents' sessions that are not kept.
+        assembly: what the parts were made from; None if no tool needed any.
     """
 
     workspace: Path | None
@@ -90,12 +99,18 @@ class Wiring:
     spent: list[Callable[[str, str], Awaitable[Usage]]] = field(
         default_factory=list[Callable[[str, str], "Awaitable[Usage]"]]
     )
+    models: Callable[[str | None], Any] | None = None
     session_model: Callable[[], Any] | None = None
+    auto: AutoSettings | None = None
+    auto_model: Any = None
     executor: Any = None
     agent: Any = None
     sessions: dict[str, RunningSession] = field(default_factory=dict[str, RunningSession])
+    write_checks: WriteChecks | None = None
     memory: Store | None = None
     ended: dict[str, list[Event]] = field(default_factory=dict[str, "list[Event]"])
+    assembly: Any = None
+    _judge: ModelJudge | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(
@@ -126,9 +141,49 @@ class Wiring:
 
     def model(self, name: str | None) -> Any:
         """Open a model by name, or the first that is found."""
+        if self.models is not None:
+            return self.models(name)
         from pegboard.config.models import open_model
 
         return open_model(name)
+
+    def judge(self) -> ModelJudge:
+        """The second model of mode `auto`, opened when it is first asked."""
+        if self._judge is None:
+            from pegboard.config.auto import AutoSettings
+            from pegboard.runtime.judge import ModelJudge
+
+            settings = self.auto or AutoSettings()
+            self._judge = ModelJudge(
+                lambda: self._second_model(settings.model),
+                price=self.price, timeout_s=settings.timeout_s, money=settings.money,
+            )  # fmt: skip
+            self.spent.append(self._judge.spent)
+        return self._judge
+
+    def _second_model(self, name: str) -> Model:
+        """The model of mode `auto` that a program or the settings name, else the session's own.
+
+        Raises:
+            PegboardError: there is none, or it cannot be opened.
+        """
+        wanted = self.auto_model or name
+        if not isinstance(wanted, str):
+            return cast("Model", wanted)
+        if not wanted:
+            if self.session_model is None:
+                raise ModelError(
+                    "no model is set for mode auto", hint="Name one: [auto] model, or auto_model=…"
+                )
+            own = cast("Model", self.session_model())
+            if self.models is None:
+                return own
+            wanted = own.name
+        from pegboard.runtime.judge import steady
+
+        model = steady(self.model(wanted))
+        self.closers.append(model.aclose)
+        return model
 
     def price(self, model: str, message: AssistantMessage) -> float | None:
         """Dollars of one turn by the model that was asked, None where no price is known."""
@@ -155,6 +210,15 @@ class Wiring:
         from pegboard.store.inbox import Inbox
 
         return Inbox(store)
+
+    def stops(self, session: str) -> Stops | None:
+        """The requests to stop a run of a session that runs here; None where it is not kept."""
+        running = self.sessions.get(session)
+        if running is None or running.backing is None:
+            return None
+        from pegboard.store.stops import Stops
+
+        return Stops(running.backing.store)
 
     def narrowed(self, provided: Provided) -> Wiring:
         """The same parts for an executor inside this one's run: what that starts is its own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,6 +56,7 @@ from pegboard.ports.browser import (
     Upload,
     Wait,
 )
+from pegboard.store.private_file import replace_private
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Locator, Page
@@ -615,12 +615,7 @@ class BrowserSession:
         if self._profile is None:
             return
         state = json.dumps(await context.storage_state(indexed_db=True))
-        self._profile.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self._profile.with_suffix(f".{os.getpid()}.new")
-        descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(state)
-        fresh.replace(self._profile)
+        replace_private(self._profile, state)
 
 
 async def _heard_out(page: Page) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import fcntl
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from pegboard.bus.payload import payload
 from pegboard.ports.channel import Capabilities, NotDelivered
@@ -25,6 +26,7 @@ class FileChannel:
         path: the file; made with mode 600 if it does not exist.
     """
 
+    settings: ClassVar[Mapping[str, str]] = {"path": "path"}
     capabilities = Capabilities(
         media=True, buttons=True, silent=True, edit=True, delete=True, react=True, poll=True, idempotent=True
     )

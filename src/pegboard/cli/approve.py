@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pegboard.cli.markdown import render
 from pegboard.cli.options import UNITS, Options
 from pegboard.cli.prompt import read_line
 from pegboard.cli.show import escape_controls, paint, print_changes, print_line
+from pegboard.core.effects import THIS_COMMAND, Effect
 from pegboard.core.errors import BuildError
 from pegboard.core.hosts import host_note
 from pegboard.core.policy.approval import (
@@ -34,6 +36,7 @@ PLAN_KEYS = "y yes · n no · t no, and why · ? explain"
 PLAN_HELP = "[y] yes  [n] no (n: reason)"
 KEY_EACH = " · e one by one"
 KEY_WHOLE = " · w whole diff"
+_DIGEST: Final = re.compile("(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 Read: TypeAlias = Callable[[str], Awaitable[str | None]]
 """Reads one line after a prompt, None where the input has ended."""
@@ -136,9 +139,17 @@ def _show_effects(request: ApprovalRequest) -> bool:
             + (f"  ({escape_controls(why)})" if (why := effect.reason or host_note(effect.target)) else "")
         )
         if effect.bound:
-            verb = "runs" if effect.kind == "exec" else "at"
-            print_line(f"     {verb} {escape_controls(effect.bound)}")
+            print_line(f"     {_bound(effect)}")
     return print_changes(request.changes)
+
+
+def _bound(effect: Effect) -> str:
+    """What a yes to an effect is bound to, with short digests."""
+    if effect.bound.startswith(THIS_COMMAND):
+        return "only as part of this command"
+    verb = "runs" if effect.kind == "exec" else "at"
+    short = _DIGEST.sub(r"\1…", effect.bound)
+    return f"{verb} {escape_controls(short)}"
 
 
 def _lines(text: str) -> str:

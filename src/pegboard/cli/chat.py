@@ -33,6 +33,7 @@ from pegboard.cli.errors import INTERRUPTED
 from pegboard.cli.markdown import MarkdownStream, render
 from pegboard.cli.model_setup import accept_server
 from pegboard.cli.option_types import (
+    Code,
     ConfigFile,
     Json,
     ModelName,
@@ -48,7 +49,7 @@ from pegboard.cli.options import Options
 from pegboard.cli.policy import print_decision
 from pegboard.cli.progress import EventPrinter
 from pegboard.cli.prompt import read_line
-from pegboard.cli.run import print_warnings, watch
+from pegboard.cli.run import in_worktree, print_warnings, watch
 from pegboard.cli.show import escape_controls, note_of, paint, print_event, print_line, print_note
 from pegboard.cli.stdin import StdinLines
 from pegboard.core.call.call import new_id
@@ -61,7 +62,7 @@ from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Conversation, model_line
 
 _ENDING_S: Final = 2.0
-_MODE_KEY: Final = ("plan", "ask", "workspace")
+_MODE_KEY: Final = ("plan", "ask", "workspace", "auto")
 """What Shift+Tab goes through."""
 
 
@@ -77,6 +78,10 @@ def chat_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a chat by its ID; without an ID, choose one.")
     ] = False,
+    worktree: Annotated[
+        bool, typer.Option("--worktree", help="Work in a git worktree and branch of the chat's own.")
+    ] = False,
+    code: Code = False,
     tools_from: ToolsFrom = None,
     workspace: Workspace = None,
     mode: ModeOption = None,
@@ -95,15 +100,24 @@ def chat_command(
         yes=yes,
         json=json,
         tools_from=tools_from or (),
+        code=code,
     )
     if conversation is not None and not resume:
         raise BuildError(f"chat takes no {conversation!r}; to continue a chat: pegboard chat --resume ID")
     wanted = (conversation or "") if resume else None
-    exit_with(chat(model=model, session=session, last=last, resume=wanted, options=options))
+    exit_with(
+        chat(model=model, session=session, last=last, resume=wanted, worktree=worktree, options=options)
+    )
 
 
 def chat(
-    *, model: str | None, session: str | None, last: bool, resume: str | None = None, options: Options
+    *,
+    model: str | None,
+    session: str | None,
+    last: bool,
+    resume: str | None = None,
+    worktree: bool = False,
+    options: Options,
 ) -> int:
     """Carry out the command; the exit status."""
 
@@ -118,7 +132,14 @@ def chat(
             key = latest[0].session if latest else None
             if key is None:
                 print_note("no earlier chat in this workspace; starting a new one")
-        return await _until_ended(Chat(app, key or new_id("chat"), model, options))
+        key = key or new_id("chat")
+        if not worktree:
+            return await _until_ended(Chat(app, key, model, options))
+
+        async def there(app: App) -> int:
+            return await _until_ended(Chat(app, key, model, options))
+
+        return await in_worktree(app, key, there, command="chat")
 
     return options.run(talk)
 
@@ -224,7 +245,7 @@ class Chat:
             self._approver.explain = partial(_explain, talk)
             try:
                 self._greet(talk)
-                self._print_last(talk, self._print_model(talk))
+                await self._print_last(talk, self._print_model(talk))
                 self._count_context()
                 self._terminal.status(self._status)
                 return await self._read_lines(state)
@@ -282,10 +303,10 @@ class Chat:
         """The prompt of a slash command from a file; None if it is one of the chat's own, or of no file."""
         return None if text.split()[0] in COMMANDS else await self._app.slash_commands.expand(text)
 
-    def _print_last(self, talk: Conversation, events: Sequence[Event]) -> None:
+    async def _print_last(self, talk: Conversation, events: Sequence[Event]) -> None:
         """What was said last, for a person who comes back."""
         ended = next((e for e in reversed(events) if isinstance(e, RunFinished)), None)
-        said = talk.messages()
+        said = await talk.messages()
         if self._terminal.is_interactive and not self._options.json and said and ended is not None:
             redact = self._app.redactor.redact
             print_line(paint(f"> {escape_controls(redact(said[-1].text)[0])}", "dim"))

@@ -112,7 +112,7 @@ async def _diff(rest: str, state: ChatState) -> str:
 
 
 async def _rewind(rest: str, state: ChatState) -> str:
-    messages = state.talk.messages()
+    messages = await state.talk.messages()
     if not rest:
         rows = [(str(n), _line(m.text)) for n, m in enumerate(messages, 1)]
         table(rows, head=("", "message"))

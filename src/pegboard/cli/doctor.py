@@ -40,6 +40,17 @@ def _amount(name: str, value: int) -> str:
     return f"{value / (1 << 20):,.4g} MiB" if name.endswith("_bytes") else f"{value:,}"
 
 
+def _print_diagnostics(report: dict[str, Any]) -> None:
+    """Language servers and checkers: those that are there, and those that the settings name and that are not."""
+    print_line("\ndiagnostics" if report["enabled"] else "\ndiagnostics: off")
+    for name, path in report["programs"].items():
+        used = "used after writes" if name in report["used"] else "not used after writes"
+        if path or name in report["used"]:
+            print_line(f"  {name}: {path or 'missing'}, {used}")
+    if not report["used"]:
+        print_line("  python: compiled after writes; name others in [diagnostics.files]")
+
+
 def _print(report: dict[str, Any]) -> None:
     print_line(f"pegboard {report['pegboard']}, Python {report['python']}, {report['platform']}")
     print_line(f"workspace {report['workspace']}, mode {report['mode']}")
@@ -69,6 +80,7 @@ def _print(report: dict[str, Any]) -> None:
     print_line("\nprograms")
     for name, path in report["programs"].items():
         print_line(f"  {name}: {path or 'missing, ' + PROGRAMS[name]}")
+    _print_diagnostics(report["diagnostics"])
     if report["browser"]["program"]:
         confined = report["browser"]["sandbox"]
         print_line(paint(f"\nbrowser sandbox: {'yes' if confined else 'no'}", "green" if confined else "red"))

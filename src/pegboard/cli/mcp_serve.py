@@ -43,7 +43,7 @@ class ServeOptions:
 
 def serve(how: ServeOptions, *, options: Options) -> int:
     """Serve until the client goes or a signal comes; the exit status."""
-    from pegboard.mcp.serve_stdio import claim_stdout
+    from pegboard.process.stdio import claim_stdout
 
     if how.clients and not how.http:
         raise ConfigError("--client is for --http: stdio has only one client")

@@ -13,7 +13,7 @@ Workspace = Annotated[
     typer.Option("--workspace", metavar="DIR", help="Folder to work in (default: current folder)."),
 ]
 ModeOption = Annotated[
-    str | None, typer.Option("--mode", metavar="MODE", help="read-only, plan, ask, workspace or full.")
+    str | None, typer.Option("--mode", metavar="MODE", help="read-only, plan, ask, workspace, auto or full.")
 ]
 PolicyFile = Annotated[
     Path | None,
@@ -40,6 +40,9 @@ ToolsFrom = Annotated[
         "--tools-from", metavar="FILE",
         help="Also offer the tools of FILE.py or a module (repeatable).",
     ),
+]  # fmt: skip
+Code = Annotated[
+    bool, typer.Option("--code", help="Let the model call tools from programs it writes.")
 ]  # fmt: skip
 Everywhere = Annotated[bool, typer.Option("--all", help="Include other workspaces.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

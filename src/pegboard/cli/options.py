@@ -29,6 +29,7 @@ class Options:
     yes: bool = False
     json: bool = False
     tools_from: Sequence[str] = ()
+    code: bool = False
 
     @property
     def attended(self) -> bool:
@@ -43,7 +44,7 @@ class Options:
         """
         app = App.open(
             workspace=self.workspace, mode=self.mode, policy=self.policy, config=self.config, store=self.store,
-            tools_from=self.tools_from,
+            tools_from=self.tools_from, code=self.code,
         )  # fmt: skip
         app.on_warning = print_note
         return app

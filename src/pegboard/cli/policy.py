@@ -116,6 +116,12 @@ def print_decision(shown: dict[str, Any], *, verbose: bool) -> None:
     print_line(paint(shown["decision"], "bold") + f"  ({escape_controls(shown['rule'])})")
     if shown["reason"]:
         print_line(f"reason: {escape_controls(shown['reason'])}")
+    if "auto" in shown:
+        print_line(
+            f"auto: a person answers: {escape_controls(shown['auto'])}"
+            if shown["auto"]
+            else "auto: a second model is asked first"
+        )
     rows: list[dict[str, Any]] = shown["effects"]
     if not verbose and len(rows) > _MOST_EFFECTS:
         # The ones that matter: what decided is among the strictest.

@@ -15,6 +15,7 @@ from pegboard.cli.show import (
     paint,
     print_changes,
     print_line,
+    wrapped,
 )
 from pegboard.cli.status import LINE
 from pegboard.core.effects import Change, Effect
@@ -27,6 +28,7 @@ from pegboard.core.events import (
     Event,
     ModelReplied,
     Notice,
+    PermissionJudged,
     PermissionRequested,
     RunFinished,
     TextPiece,
@@ -121,6 +123,10 @@ class EventPrinter:
                 verdict_of = "reached" if event.allowed else "refused"
                 said = f"  {verdict_of} {escape_controls(event.host)}:{event.port} ({escape_controls(event.reason)})"
                 self._print(self._paint(said, "dim" if event.allowed else "yellow"))
+            case PermissionJudged():
+                self._end_line()
+                said = "allowed" if event.answer == "allow" else "a person decides"
+                self._print(self._paint(f"  auto: {said} ({escape_controls(event.reason)})", "dim"))
             case PermissionRequested():
                 self._end_line()
                 self._asked[event.call_id] = event
@@ -162,7 +168,8 @@ class EventPrinter:
         lines = escape_controls(text.strip("\n")).splitlines()
         most = len(lines) if self._most_lines is None else self._most_lines
         for line in lines[:most]:
-            self._print(self._paint(f"  {line}", "dim" if result.ok else "red"))
+            shown = f"  {line}" if result.ok else wrapped(line, indent="  ", stream=self._stream)
+            self._print(self._paint(shown, "dim" if result.ok else "red"))
         if len(lines) > most:
             self._print(self._paint(f"  … {len(lines) - most} more lines", "dim"))
         if not result.ok:

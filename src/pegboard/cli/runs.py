@@ -45,7 +45,7 @@ from pegboard.store.runs import RunRow
 
 def runs_command(
     action: Annotated[
-        str, typer.Argument(metavar="ACTION", help="list, show, resume, export or import.")
+        str, typer.Argument(metavar="ACTION", help="list, show, resume, stop, export or import.")
     ] = "list",
     run: Annotated[
         str | None, typer.Argument(metavar="ID", help="Run ID or last; for import, a file.")
@@ -61,7 +61,7 @@ def runs_command(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """List, show, resume, export or import runs."""
+    """List, show, resume, stop, export or import runs."""
 
     options = Options(
         workspace=workspace,
@@ -92,16 +92,18 @@ def runs(
             return options.run(partial(_show, run=run, options=options))
         case "resume":
             return options.run(partial(_resume, run=run, model=model, options=options))
+        case "stop" if run:
+            return options.run(partial(_stop, run=run, options=options))
         case "export" if run:
             return options.run(partial(_export, run=run, pytest=pytest, options=options))
         case "import" if run:
             return options.run(partial(_import, path=Path(run), options=options))
-        case "show" | "export":
+        case "show" | "stop" | "export":
             raise BuildError(f"runs {action} needs a run ID; see: pegboard runs")
         case "import":
             raise BuildError("runs import needs a file written by pegboard runs export")
         case _:
-            raise BuildError(f"runs {action!r}: use list, show, resume, export or import")
+            raise BuildError(f"runs {action!r}: use list, show, resume, stop, export or import")
 
 
 async def _list(app: App, *, everywhere: bool, options: Options) -> int:
@@ -208,6 +210,16 @@ async def _resume_one(app: App, row: RunRow, model: str | None, options: Options
     if not options.json:
         print_note(f"run {row.id} {ended.finished.status}")
     return ended.status
+
+
+async def _stop(app: App, *, run: str, options: Options) -> int:
+    """End a run as cancelled, whichever process works on it; 1 where that process has not let go of it yet."""
+    row = await app.runs.stop(await app.runs.get(run, single_calls=False))
+    if options.json:
+        print_json(_row(row))
+    else:
+        print_line(f"run {row.id} is {'being stopped' if row.status == 'running' else row.status}")
+    return 1 if row.status == "running" else 0
 
 
 async def _export(app: App, *, run: str, pytest: bool, options: Options) -> int:

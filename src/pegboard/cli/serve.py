@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import signal
+import sys
 from functools import partial
 from typing import Annotated, Final
 
@@ -59,11 +61,19 @@ def serve_command(
     options = Options(
         workspace=workspace, mode=mode, policy=policy, config=config, store=store, tools_from=tools_from or ()
     )
-    act = partial(_serve, host=host, port=port, hosts=allow_host or [], model=model)
-    exit_with(options.run(act))
+    again: list[str] = []
+    act = partial(_serve, host=host, port=port, hosts=allow_host or [], model=model, again=again)
+    status = options.run(act)
+    if again:
+        # The same command in the same process, with the token that clients have.
+        variables = {**environment(), "PEGBOARD_TOKEN": again[0]}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], variables)
+    exit_with(status)
 
 
-async def _serve(app: App, *, host: str, port: int, hosts: list[str], model: str | None) -> int:
+async def _serve(
+    app: App, *, host: str, port: int, hosts: list[str], model: str | None, again: list[str]
+) -> int:
     from pegboard.gateway.server import Gateway
     from pegboard.net.destinations import is_loopback
 
@@ -77,21 +87,40 @@ async def _serve(app: App, *, host: str, port: int, hosts: list[str], model: str
         check_implicit(app.workspace, app.paths)
     token = given or secrets.token_urlsafe(32)
 
+    gateway = Gateway(app, print_note, model=model)
+
     def on_start(port: int) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        print_note(f"serving {app.workspace} at http://{shown}:{port}; press Ctrl+C to stop")
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        print_note(f"serving {app.workspace} at {address}; press Ctrl+C to stop")
         if not given:
             print_note(f"token (send it as Authorization: Bearer): {token}")
+        if not gateway.console.built:
+            print_note(
+                "the web console is not in this installation; the API works, and make console builds it"
+            )
+        elif given:
+            print_note(f"console: {address}/")
+        else:
+            # What follows # stays in the browser; the page takes it out of the address.
+            print_note(f"console: {address}/#token={token}")
 
-    gateway = Gateway(app, print_note, model=model)
     serving = asyncio.ensure_future(
         gateway.serve(host=host, port=port, tokens={"owner": token}, hosts=hosts, on_start=on_start)
     )
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, serving.cancel)
+
+    def stop(number: int, frame: object) -> None:
+        # Not add_signal_handler: a pipe tells it of signals, which is full while hundreds of clients listen.
+        loop.call_soon_threadsafe(serving.cancel)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        await serving
+        if await serving:
+            print_note("starting again")
+            again.append(token)
     except asyncio.CancelledError:
         print_note("stopped")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 0

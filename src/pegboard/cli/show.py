@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
@@ -41,6 +43,14 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 def paint(text: str, colour: str, *, stream: TextIO | None = None) -> str:
     """The text in a colour where a person looks, else as it is."""
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_terminal(stream) else text
+
+
+def wrapped(line: str, *, indent: str, stream: TextIO | None = None) -> str:
+    """A line, indented; where a person looks, broken between words at the terminal's width."""
+    if not is_terminal(stream):
+        return indent + line
+    width = max(shutil.get_terminal_size().columns, 20)
+    return textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def escape_controls(text: str) -> str:

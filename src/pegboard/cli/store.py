@@ -161,6 +161,10 @@ async def _backup(app: App, *, file: Path, options: Options) -> int:
     _print_copy(size, f"backed up to {file}", options)
     if not options.json:
         print_note(f"keep {app.paths.config / 'audit.key'} too: without it a backup cannot be verified")
+        print_note(
+            f"not in it: file contents for undo ({app.paths.state / 'journal'}) and the full texts of long results "
+            f"({app.paths.state / 'spills'}); copy these folders too if you need them"
+        )
     return 0
 
 

@@ -65,8 +65,10 @@ async def _trust(
         first, *more = [{"path": str(p.resolve()), "sha256": d} for p, d in trusted.items()]
         rows.append({**first, **({"tools": more} if more else {})})
         for path, digest in () if options.json else trusted.items():
-            # Escaped: what is trusted must be what was seen.
-            print_line(escape_controls(path.read_text(encoding="utf-8", errors="replace").rstrip()))
+            for one in await files.shown(path):
+                # Escaped: what is trusted must be what was seen.
+                print_line(*([f"-- {one}"] if one != path else []))
+                print_line(escape_controls(one.read_text(encoding="utf-8", errors="replace").rstrip()))
             print_line(f"-- {path} is now trusted (SHA-256 {digest[:16]}…); any change revokes it")
     if rows and options.json:
         print_json(rows if len(rows) > 1 else rows[0])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from pegboard.compat.builtin import bound, builtin_tool
-from pegboard.compat.nanobot.context import current_origin, current_target, mark_sent
 from pegboard.core.context import Context
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import Unavailable
@@ -62,6 +61,9 @@ class CallbackMessages:
         send = self._send()
         if send is None:
             raise Unavailable("message sending is not configured", hint="Call set_send_callback first.")
+        # Not at the top: that package imports this module.
+        from pegboard.compat.nanobot.context import current_origin
+
         to, origin = message.to, current_origin()
         done = send(
             OutboundMessage(
@@ -76,6 +78,8 @@ class CallbackMessages:
 
     def default(self) -> Destination | None:
         """See Messages."""
+        from pegboard.compat.nanobot.context import current_origin
+
         origin = current_origin()
         return Destination(channel=origin.channel, chat_id=origin.chat_id) if origin.channel else None
 
@@ -92,6 +96,8 @@ def message_tool(messages: CallbackMessages | None = None) -> Tool:
     """
     ours = builtin_tool("message")
     planned = cast("Callable[[Any, Context], Awaitable[Plan]]", ours.plan)
+    from pegboard.compat.nanobot.context import current_target, mark_sent
+
     tool = ours if messages is None else bound(ours, messages=messages)
     function = tool.function
 

@@ -184,6 +184,16 @@ def create_canvas_tool() -> Tool | None:
     return _shown("canvas")
 
 
+def create_gateway_tool() -> Tool | None:
+    """`gateway`, with the document's two actions; ours are accepted too."""
+    return _shown("gateway")
+
+
+def create_nodes_tool() -> Tool | None:
+    """`nodes`, with the document's three actions; ours are accepted too."""
+    return _shown("nodes")
+
+
 def create_tts_tool() -> Tool | None:
     """`tts`."""
     return _shown("tts")
@@ -309,10 +319,12 @@ __all__ = [
     "create_canvas_tool",
     "create_cron_tool",
     "create_exec_tool",
+    "create_gateway_tool",
     "create_image_tool",
     "create_message_tool",
     "create_moltbot_coding_tools",
     "create_moltbot_tools",
+    "create_nodes_tool",
     "create_process_tool",
     "create_session_status_tool",
     "create_sessions_history_tool",

@@ -1,21 +1,24 @@
 """Agent files: the skills, agents, slash commands and hooks that people already have, and which of them count.
 
-They lie in `.agents` of the home folder and in `.agents`, `.claude` and `.codex` of the workspace. What lies in the
-workspace counts only as it was when the user trusted it.
+They lie in `.agents` of the home folder, in `.agents`, `.claude` and `.codex` of the workspace, and in plug-ins. What lies
+in the workspace or in a plug-in counts only as it was when the user trusted it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pegboard.config.paths import Paths
 from pegboard.config.trust import Trust, within
 from pegboard.core.errors import BuildError, ConfigError, ToolError
+
+if TYPE_CHECKING:
+    from pegboard.config.plugins import Plugin
 
 SHARED: Final = ".agents"
 PROJECT: Final = (".agents", ".claude", ".codex")
@@ -38,6 +41,9 @@ class AgentFiles:
         hooks: files that may name hooks.
         inside: those of the workspace, all of them trusted.
         untrusted: files of the workspace that do not count.
+        plugins: the trusted plug-ins; theirs stand behind the user's and the project's.
+        of_plugin: the plug-in that a file or a skill's folder comes from.
+        notes: what of plug-ins does not count, a sentence each.
     """
 
     skills: tuple[Path, ...] = ()
@@ -46,6 +52,9 @@ class AgentFiles:
     hooks: tuple[Path, ...] = ()
     inside: frozenset[Path] = frozenset()
     untrusted: tuple[Path, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
+    of_plugin: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    notes: tuple[str, ...] = ()
 
     def ignored(self, workspace: Path) -> str:
         """What of the workspace does not count, and the command that trusts it; empty if all counts."""
@@ -69,6 +78,7 @@ class AgentFile:
         instructions: its system prompt.
         tools: our names of the tools that it may use; None = all.
         model: as it is written there; empty or `inherit` = the one of whoever calls it.
+        isolation: `worktree` = it works in a git worktree of its own.
         file: where it lies.
     """
 
@@ -77,6 +87,7 @@ class AgentFile:
     instructions: str
     tools: tuple[str, ...] | None = None
     model: str = ""
+    isolation: Literal["", "worktree"] = ""
     file: Path
 
 
@@ -142,7 +153,7 @@ def find_agent_files(paths: Paths, workspace: Path | None, *, trust: Trust | Non
         return False
 
     found = [h for h in hooks if _names_hooks(h)]
-    return AgentFiles(
+    files = AgentFiles(
         hooks=tuple(h for h in found if counts(h)),
         skills=tuple(s for s in skills if counts(s / "SKILL.md")),
         agents=tuple(a for a in agents if counts(a)),
@@ -150,10 +161,42 @@ def find_agent_files(paths: Paths, workspace: Path | None, *, trust: Trust | Non
         inside=frozenset(inside),
         untrusted=tuple(untrusted),
     )
+    return _with_plugins(files, paths, trust) if (paths.data / "plugins").is_dir() else files
 
 
-def read_agents(files: AgentFiles) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
-    """The agents, the first of each name, and a sentence for each file that is none."""
+def _with_plugins(files: AgentFiles, paths: Paths, trust: Trust) -> AgentFiles:
+    from pegboard.config.plugins import load_plugins
+
+    installed = load_plugins(paths, trust)
+    of_plugin: dict[Path, str] = {}
+    for plugin in installed.trusted:
+        theirs = (*plugin.skills, *plugin.agents, *(file for _, file in plugin.commands))
+        of_plugin |= dict.fromkeys(theirs, plugin.name)
+    return replace(
+        files,
+        skills=files.skills + tuple(s for p in installed.trusted for s in p.skills),
+        agents=files.agents + tuple(a for p in installed.trusted for a in p.agents),
+        commands=files.commands + tuple(c for p in installed.trusted for c in p.commands),
+        plugins=installed.trusted,
+        of_plugin=of_plugin,
+        notes=installed.notes,
+    )
+
+
+def free_name(name: str, taken: Container[str], plugin: str) -> str:
+    """The name of something that a plug-in brings: `PLUGIN:NAME` if another has it already."""
+    return f"{plugin}:{name}" if plugin and name in taken else name
+
+
+def read_agents(
+    files: AgentFiles, taken: Collection[str] = ()
+) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
+    """The agents, the first of each name, and a sentence for each file that is none.
+
+    Args:
+        files: where they are.
+        taken: names that others have already.
+    """
     from pegboard.interop.tool_names import our_name
 
     found: dict[str, AgentFile] = {}
@@ -164,12 +207,14 @@ def read_agents(files: AgentFiles) -> tuple[tuple[AgentFile, ...], tuple[str, ..
             notes.append(f"{path} is no agent: it needs a description in its front matter, and instructions")
             continue
         model: Any = front.get("model")
+        name = free_name(name.strip(), {*found, *taken}, files.of_plugin.get(path, ""))
         found.setdefault(
-            name.strip(),
+            name,
             AgentFile(
-                name=name.strip(), description=" ".join(description.split()), instructions=body.strip(), file=path,
+                name=name, description=" ".join(description.split()), instructions=body.strip(), file=path,
                 tools=None if front.get("tools") is None else tuple(dict.fromkeys(map(our_name, _listed(front["tools"])))),
                 model=model if isinstance(model, str) else "",
+                isolation="worktree" if front.get("isolation") == "worktree" else "",
             ),
         )  # fmt: skip
     return tuple(found.values()), tuple(notes)
@@ -185,6 +230,7 @@ def read_commands(files: AgentFiles) -> tuple[tuple[CommandFile, ...], tuple[str
         if not body.strip() or re.search(r"\s", name):
             notes.append(f"{path} is no slash command: it has no text, or a space in its name")
             continue
+        name = free_name(name, found, files.of_plugin.get(path, ""))
         first = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")
         found.setdefault(
             name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -13,7 +13,7 @@ from pegboard.config.reading import table_of, texts, typed
 from pegboard.core.errors import ConfigError
 from pegboard.ports.subagents import AgentSpec, SubagentLimits
 
-_KEYS: Final = ("description", "instructions", "tools", "model", "turns")
+_KEYS: Final = ("description", "instructions", "tools", "model", "turns", "isolation")
 _LIMITS: Final = {"depth": (0, 5), "children": (1, 50), "running": (1, 64)}
 """The least and the most of each key of `[subagents]`."""
 
@@ -35,21 +35,34 @@ def read_agents(value: Any, path: Path) -> tuple[AgentSpec, ...]:
         }
         tools = tuple(texts(table["tools"], path, f"{where}.tools")) if "tools" in table else None
         turns = _number(table.get("turns", 15), path, f"{where}.turns", 1, 1000)
-        agents.append(AgentSpec(name=name, tools=tools, turns=turns, **words))
+        isolation = typed(str, table.get("isolation", ""), path, f"{where}.isolation")
+        if isolation not in ("", "worktree"):
+            raise ConfigError(
+                f'{path}: {where}.isolation = {isolation!r} is unknown; write "worktree", or leave it out'
+            )
+        agents.append(AgentSpec(name=name, tools=tools, turns=turns, isolation=isolation, **words))
     return tuple(agents)
 
 
-def agents_of(files: AgentFiles) -> tuple[AgentSpec, ...]:
-    """The agents that Markdown files describe. A model counts only as `--model` takes it; other names are their program's."""
-    return tuple(
+def agents_of(files: AgentFiles, named: Sequence[AgentSpec] = ()) -> tuple[AgentSpec, ...]:
+    """The agents that the settings name, then those that Markdown files describe under other names.
+
+    A model of a file counts only as `--model` takes it; other names are their program's.
+    """
+    if not files.agents:
+        return tuple(named)
+    taken = {spec.name for spec in named}
+    return *named, *(
         AgentSpec(
             name=one.name,
             description=one.description,
             instructions=one.instructions,
             tools=one.tools,
             model=one.model if ":" in one.model else "",
+            isolation=one.isolation,
         )
-        for one in read_agent_files(files)[0]
+        for one in read_agent_files(files, taken)[0]
+        if one.name not in taken
     )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.config.reading import parse_file, path_of, texts
 from pegboard.config.trust import Trust, within
 from pegboard.core.errors import BuildError, ConfigError
 from pegboard.core.schema.problems import did_you_mean
 from pegboard.interop.hooks import EVENTS, Hook, OnFailure, files_named
+
+if TYPE_CHECKING:
+    from pegboard.config.plugins import Plugin
 
 FOREIGN: Final = (".claude", ".codex", ".agents", ".goose", ".deepagents")
 """Folders whose hooks are written for other agents."""
@@ -104,7 +107,11 @@ def script_names(hooks: Iterable[Hook], workspace: Path) -> tuple[str, ...]:
 
 
 def trusted_hooks(
-    configured: Iterable[Hook], files: Iterable[Path], trust: Trust, workspace: Path | None
+    configured: Iterable[Hook],
+    files: Iterable[Path],
+    trust: Trust,
+    workspace: Path | None,
+    plugins: Iterable[Plugin] = (),
 ) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
     """The hooks that count, and a sentence for each that does not.
 
@@ -113,6 +120,7 @@ def trusted_hooks(
         files: further files, those of the workspace trusted already.
         trust: what the user trusts.
         workspace: what lies in it is the project's, whoever names it.
+        plugins: trusted plug-ins, whose hooks come last.
     """
     hooks: list[Hook] = []
     notes: list[str] = []
@@ -131,14 +139,38 @@ def trusted_hooks(
             continue
         hooks += read.hooks
         notes += read.notes
+    for plugin in plugins:
+        read = hooks_of_plugin(plugin)
+        hooks += read.hooks
+        notes += read.notes
     return tuple(hooks), tuple(notes)
+
+
+def hooks_of_plugin(plugin: Plugin) -> HooksFile:
+    """The hooks of a plug-in; they may run as long as its folder is as it was trusted."""
+    hooks, notes = list[Hook](), list[str]()
+    for path in plugin.hooks:
+        try:
+            read = read_hooks(path, own=False)
+        except ConfigError as error:
+            notes.append(f"plug-in {plugin.name}: its hooks are ignored: {error}")
+            continue
+        made = {
+            "root": plugin.root,
+            "pinned": plugin.root,
+            "variables": plugin.variables(),
+            "foreign_names": True,
+        }
+        hooks += [replace(hook, **made) for hook in read.hooks]
+        notes += [f"plug-in {plugin.name}: {note}" for note in read.notes]
+    return HooksFile(hooks=tuple(hooks), notes=tuple(notes))
 
 
 def refusal(hook: Hook, trust: Trust, workspace: Path) -> str | None:
     """Why a project's hook may not run now; None if what it consists of is as it was when it was trusted."""
     if hook.own or hook.file is None:
         return None
-    for path in (hook.file, *scripts_of([hook], workspace)):
+    for path in (hook.pinned or hook.file, *scripts_of([hook], workspace)):
         if not trust.trusts(path):
             return f"{path} is not as you trusted it; look at it and run: pegboard trust {path}"
     return None

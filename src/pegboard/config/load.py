@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.config.agent_files import AgentFiles, find_agent_files
-from pegboard.config.agents import read_agents, read_subagents
+from pegboard.config.agents import agents_of, read_agents, read_subagents
+from pegboard.config.auto import AutoSettings, read_auto
 from pegboard.config.browser import BrowserSettings, read_browser
 from pegboard.config.channels import ChannelSettings, read_channels
+from pegboard.config.code import CodeSettings, read_code
 from pegboard.config.compat import read_documents, without_servers
+from pegboard.config.diagnostics import DiagnosticsSettings, read_diagnostics
 from pegboard.config.environment import environment as this_environment
+from pegboard.config.gateway import GatewaySettings, read_gateway
 from pegboard.config.guards import read_budgets, read_secrets, read_taint
 from pegboard.config.media import MediaSettings, read_media
-from pegboard.config.models import read_keys, read_ports
+from pegboard.config.memory import MemorySettings, read_memory
+from pegboard.config.models import read_keys, read_ports, read_rate_limits
 from pegboard.config.network import NetworkSettings, read_network
 from pegboard.config.paths import Paths
 from pegboard.config.reading import (
@@ -52,6 +57,7 @@ from pegboard.core.policy.rules import Rule
 from pegboard.core.policy.taint import TaintRules
 from pegboard.core.schema.problems import did_you_mean
 from pegboard.ports.subagents import AgentSpec, SubagentLimits
+from pegboard.store.rates import RateLimit
 
 if TYPE_CHECKING:
     from pegboard.interop.hooks import Hook
@@ -81,7 +87,12 @@ class Config:
         media: who makes pictures and who speaks (`[media]`).
         schedules: the user's time zone, what is caught up, and heartbeats (`[schedules]`).
         channels: where messages can go (`[channels.NAME]`); the user's alone.
+        gateway: webhooks that come in, and what the tool `gateway` may do (`[gateway]`); the user's alone.
         sessions: which sessions a session sees, and how often two answer each other (`[sessions]`).
+        auto: the second model of mode `auto` (`[auto]`).
+        code: whether models call tools from programs, and what a program may use (`[code]`).
+        memory: whether sessions keep notes for later ones (`[memory]`).
+        diagnostics: what looks at files that a call has changed (`[diagnostics]`).
         limits: what ends a run.
         agents: agents that a run can start by name (`[agents.NAME]`).
         subagents: how many of them (`[subagents]`).
@@ -98,6 +109,7 @@ class Config:
         model_servers: ports where local model servers are looked for; None = the usual ones.
         store: where history, grants and sessions are kept.
         model_keys: where the key of a server that `--model` names by URL lies, by its address.
+        rate_limits: how much may be asked for in a minute, by pattern of the model's name; the first that matches holds.
         files: the files that were read, the user's first.
         ignored: what a file wanted and did not get, one sentence each: mostly an untrusted project's.
     """
@@ -119,7 +131,12 @@ class Config:
     media: MediaSettings = field(default_factory=MediaSettings)
     schedules: ScheduleSettings = field(default_factory=ScheduleSettings)
     channels: tuple[ChannelSettings, ...] = ()
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
     sessions: SessionSettings = field(default_factory=SessionSettings)
+    auto: AutoSettings = field(default_factory=AutoSettings)
+    code: CodeSettings = field(default_factory=CodeSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
     limits: Limits = field(default_factory=Limits)
     agents: tuple[AgentSpec, ...] = ()
     subagents: SubagentLimits = field(default_factory=SubagentLimits)
@@ -135,15 +152,20 @@ class Config:
     hooks: tuple[Hook, ...] = ()
     model_servers: Mapping[str, int] | None = None
     model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    rate_limits: Mapping[str, RateLimit] = field(default_factory=dict[str, RateLimit])
     store: StoreSettings = field(default_factory=StoreSettings)
     files: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
+
+    def all_agents(self) -> tuple[AgentSpec, ...]:
+        """The agents of the settings, and those of files under other names."""
+        return agents_of(self.agent_files, self.agents)
 
 
 _LIMITS: Final = (
     "calls", "calls_per_turn", "context_tokens", "money", "soft", "tokens", "tool_calls", "turns", "wall_s",
 )  # fmt: skip
-_STRICTNESS: Final = {"full": 0, "workspace": 1, "ask": 2, "plan": 3, "read-only": 4}
+_STRICTNESS: Final = {"full": 0, "auto": 1, "workspace": 2, "ask": 3, "plan": 4, "read-only": 5}
 
 
 def load_config(
@@ -186,15 +208,20 @@ def _with_agent_files(config: Config, paths: Paths, workspace: Path | None, trus
     """The config with the hooks and skills that lie in the folders which agents share."""
     found = find_agent_files(paths, workspace, trust=trust)
     hooks, notes = config.hooks, list(config.ignored)
-    if config.hooks or found.hooks:
+    if config.hooks or found.hooks or any(plugin.hooks for plugin in found.plugins):
         from pegboard.config.hooks import trusted_hooks
 
-        hooks, more = trusted_hooks(config.hooks, found.hooks, trust, workspace)
+        hooks, more = trusted_hooks(config.hooks, found.hooks, trust, workspace, found.plugins)
         notes += more
+    notes += found.notes
     if workspace is not None and (ignored := found.ignored(workspace)):
         notes.append(ignored)
     files = config.tool_files
-    skills = ToolSettings(found=tuple(s for s in found.skills if s not in files.skills))
+    skills = ToolSettings(
+        found=tuple(s for s in found.skills if s not in files.skills),
+        of_plugin=found.of_plugin,
+        pinned=tuple(plugin.root for plugin in found.plugins),
+    )
     inside = files.inside | found.inside
     return replace(
         config,
@@ -264,6 +291,10 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 unusable.append(f"{path.name}: key 'channels' is read from your own settings only")
             case "channels":
                 changes[key] = config.channels + read_channels(typed(dict, value, path, key), path)
+            case "gateway" if source == "project":
+                unusable.append(f"{path.name}: key 'gateway' is read from your own settings only")
+            case "gateway":
+                changes[key] = read_gateway(value, path, before=config.gateway)
             case "web":
                 changes[key] = read_web(value, path, before=config.web)
             case "require_sandbox":
@@ -317,6 +348,14 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = config.agents + read_agents(value, path)
             case "subagents":
                 changes[key] = read_subagents(value, path, before=config.subagents)
+            case "auto":
+                changes[key] = read_auto(value, path, before=config.auto)
+            case "code":
+                changes[key] = read_code(value, path, before=config.code)
+            case "memory":
+                changes[key] = read_memory(value, path, before=config.memory)
+            case "diagnostics":
+                changes[key] = read_diagnostics(value, path, before=config.diagnostics)
             case "sessions":
                 changes[key] = read_sessions(value, path, before=config.sessions)
             case "budgets":
@@ -327,6 +366,8 @@ def _apply(config: Config, table: dict[str, Any], path: Path, *, source: str) ->
                 changes[key] = read_ports(typed(dict, value, path, key), path)
             case "model_keys":
                 changes[key] = {**config.model_keys, **read_keys(typed(dict, value, path, key), path)}
+            case "rate_limits":
+                changes[key] = {**config.rate_limits, **read_rate_limits(typed(dict, value, path, key), path)}
             case "taint":
                 changes[key] = read_taint(typed(dict, value, path, key), path, before=config.taint)
             case "compat":
@@ -374,7 +415,12 @@ def _project(config: Config, path: Path, env: Mapping[str, str], *, trusted: boo
     tight = tuple(r for r in rules if r.verdict != "allow")
     ignored = [f"rule {str(r)!r}" for r in rules if r.verdict == "allow"]
     mode = table.get("mode")
-    stricter = mode in MODES and _STRICTNESS[cast(str, mode)] > _STRICTNESS[config.mode or "workspace"]
+    # A second model costs money and sees the changes: only the user chooses that.
+    stricter = (
+        mode in MODES
+        and mode != "auto"
+        and _STRICTNESS[cast(str, mode)] > _STRICTNESS[config.mode or "workspace"]
+    )
     ignored += [
         f"key {k!r}" for k in table if k not in ("rules", "compat") and not (k == "mode" and stricter)
     ]

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import Paths
+from pegboard.config.reading import table_of, typed
 from pegboard.config.secrets import read_source
-from pegboard.core.errors import ConfigError
+from pegboard.core.errors import ConfigError, PegboardError
 from pegboard.core.toolkit import import_object
 from pegboard.store.json_table import JsonTable
+from pegboard.store.rates import RateLimit
 
 if TYPE_CHECKING:
     from pegboard.models.servers import LocalServer
 
+_RATES = ("requests_per_minute", "tokens_per_minute")
 Ports = Mapping[str, int]
 """Local servers to look for: what listens there -> port."""
 
@@ -99,6 +102,29 @@ def available_models(
     )
 
 
+def key_states(keys: Mapping[str, str], environment: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Which keys of models are set and where they come from, never what they are: `{provider, source, set}`.
+
+    Args:
+        keys: the `model_keys` of the settings, whose values say where a key lies.
+        environment: where keys of providers are looked for; None = the process environment.
+    """
+    env = this_environment() if environment is None else environment
+    rows: list[dict[str, Any]] = []
+    variables = import_object("pegboard.models.resolve:KEYS")
+    for provider in import_object("pegboard.models.resolve:DEFAULTS"):
+        names: tuple[str, ...] = variables[provider]
+        found = next((name for name in names if env.get(name)), "")
+        rows.append({"provider": provider, "source": f"env:{found or names[0]}", "set": found != ""})
+    for origin, source in keys.items():
+        try:
+            there = bool(read_source(f"the model key of {origin}", source, env))
+        except (PegboardError, OSError):
+            there = False
+        rows.append({"provider": origin, "source": source, "set": there})
+    return rows
+
+
 async def fetch_weights(name: str, paths: Paths) -> Path:
     """Fetch a small model's weights; their path.
 
@@ -149,3 +175,22 @@ def read_keys(table: Mapping[str, Any], path: Path) -> dict[str, str]:
                 f"keyring:SERVICE/USER, not the key itself"
             )
     return dict(table)
+
+
+def read_rate_limits(table: Mapping[str, Any], path: Path) -> dict[str, RateLimit]:
+    """`[rate_limits."MODEL"]`: how much of the models that a pattern names may be asked for in a minute.
+
+    Raises:
+        ConfigError: an unknown key, or a number below 1; the message names file and key.
+    """
+    limits: dict[str, RateLimit] = {}
+    for pattern, value in table.items():
+        key = f"rate_limits.{pattern}"
+        given = table_of(value, path, key, _RATES)
+        for name, most in given.items():
+            if typed(int, most, path, f"{key}.{name}") < 1:
+                raise ConfigError(f"{path}: {key}.{name} = {most} is not at least 1")
+        limits[pattern] = RateLimit(
+            requests=given.get("requests_per_minute"), tokens=given.get("tokens_per_minute")
+        )
+    return limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,14 +86,23 @@ class Paths:
         """The private Ed25519 key that signs exports, made like the chain's."""
         return self._random("export.key")
 
-    def _random(self, name: str) -> bytes:
-        path = self.config / name
+    def gateway_key(self) -> bytes:
+        """The private Ed25519 key that proves this machine's gateway to its nodes, made like the chain's."""
+        return self._random("gateway.key")
+
+    def node_key(self) -> bytes:
+        """The private Ed25519 key that proves this machine as a node to gateways, made like the chain's."""
+        return self._random("node.key", self.state)
+
+    def _random(self, name: str, folder: Path | None = None) -> bytes:
+        folder = folder or self.config
+        path = folder / name
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            self.config.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             fresh = os.urandom(32)
-            mine = path.with_suffix(f".{os.getpid()}.new")
+            mine = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
             descriptor = os.open(mine, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(fresh)

@@ -15,9 +15,11 @@ from pegboard.core.schema.problems import did_you_mean, fold
 KEYS: Final = (
     "mode", "model", "rules", "instructions", "instructions_files", "tools", "allowed_dirs", "read_only_dirs", "sandbox",
     "require_sandbox", "hosts", "network", "web", "media", "limits", "agents", "subagents", "path_prepend",
-    "exec_timeout_s", "mcpservers", "schedules", "channels", "sessions", "budgets", "secrets", "taint", "compat",
+    "exec_timeout_s", "mcpservers", "schedules", "channels", "gateway", "auto", "code", "memory", "diagnostics", "sessions", "budgets", "secrets", "taint",
+    "compat",
     "http_tools", "openapi",
-    "skills", "plugins", "hooks", "browser", "fallback_models", "allow_models", "model_servers", "model_keys", "store",
+    "skills", "plugins", "hooks", "browser", "fallback_models", "allow_models", "model_servers", "model_keys", "rate_limits",
+    "store",
 )  # fmt: skip
 """The keys of the first level."""
 

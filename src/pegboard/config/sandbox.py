@@ -14,7 +14,7 @@ from pegboard.process.limits import ResourceLimits
 BACKENDS: Final = ("auto", "bubblewrap", "docker", "podman", "none")
 
 _LIMITS: Final = tuple(one.name for one in fields(ResourceLimits))
-_KEYS: Final = ("backend", "require", "image", "runtime", *_LIMITS)
+_KEYS: Final = ("backend", "require", "image", "runtime", "ca_file", *_LIMITS)
 _SIZE: Final = re.compile(r"(\d+)\s*(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # Below these bash itself does not start, so every command would fail with a riddle.
@@ -30,6 +30,7 @@ class SandboxSettings:
         require: refuse to run a command where the backend does not work; None = not said here.
         image: of docker and podman; None = ours.
         runtime: OCI runtime of docker and podman; None = theirs.
+        ca_file: certificates of further authorities (PEM) for the hosts that commands reach.
         limits: what one command with its children may take.
     """
 
@@ -37,6 +38,7 @@ class SandboxSettings:
     require: bool | None = None
     image: str | None = None
     runtime: str | None = None
+    ca_file: str | None = None
     limits: ResourceLimits = field(default_factory=ResourceLimits)
 
 
@@ -66,6 +68,8 @@ def read_sandbox(value: Any, path: Path, *, before: SandboxSettings) -> SandboxS
                 if not isinstance(given, str) or not given or given.startswith("-"):
                     raise ConfigError(f"{path}: {where} must be a name, not {given!r:.60}")
                 changes[key] = given
+            case "ca_file":
+                changes[key] = _file(given, path, where)
             case _:
                 limits[key] = _limit(key, given, path, where)
     return replace(before, **changes, limits=replace(before.limits, **limits))
@@ -75,6 +79,12 @@ def _backend(value: Any, path: Path, where: str) -> str:
     if value not in BACKENDS:
         raise ConfigError(f"{path}: {where} {value!r:.60} is none of {', '.join(BACKENDS)}")
     return cast(str, value)
+
+
+def _file(value: Any, path: Path, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{path}: {where} must be the path of a file, not {value!r:.60}")
+    return str(path.parent / Path(value).expanduser())
 
 
 def _limit(key: str, value: Any, path: Path, where: str) -> int:

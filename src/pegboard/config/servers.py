@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -12,11 +11,12 @@ from typing import Any, Final, cast
 from pegboard.config.environment import environment as this_environment
 from pegboard.config.load import NAMES
 from pegboard.config.paths import Paths
-from pegboard.config.reading import KeepVariables, parse_file, parse_json, path_of
+from pegboard.config.reading import parse_file, parse_json, path_of
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.config_formats import servers_of
+from pegboard.store.private_file import replace_private
 
 OWN: Final = "mcp.json"
 """In our config folder: what `pegboard mcp add` writes, in the desktop clients' form."""
@@ -34,6 +34,11 @@ class ConfiguredServers:
 
     servers: tuple[ServerConfig, ...] = ()
     ignored: tuple[str, ...] = ()
+
+    def with_servers(self, more: Sequence[ServerConfig]) -> ConfiguredServers:
+        """These and others; of equal names these."""
+        taken = {one.name for one in self.servers}
+        return replace(self, servers=(*self.servers, *(one for one in more if one.name not in taken)))
 
     def named(self, name: str) -> ServerConfig:
         """One of them.
@@ -81,17 +86,43 @@ def load_servers(
                 found.setdefault(one.name, _completed(one, path))
             continue
         # Without variables: an untrusted file could send a secret into a place of its choice.
-        for one in _servers(path, KeepVariables()):
+        for one in _servers(path, None):
             ignored.append(
                 f"{path.name}: MCP server {one.name!r} would run: {one.command_line}; it is ignored until you "
                 f"run: pegboard trust {path}"
             )
+    if (paths.data / "plugins").is_dir():
+        _add_plugins(found, ignored, paths, trust, env)
     return ConfiguredServers(servers=tuple(found.values()), ignored=tuple(ignored))
+
+
+def _add_plugins(
+    found: dict[str, ServerConfig], ignored: list[str], paths: Paths, trust: Trust, env: Mapping[str, str]
+) -> None:
+    from pegboard.config.plugins import load_plugins
+
+    installed = load_plugins(paths, trust, environment=env)
+    for plugin in installed.trusted:
+        for one in plugin.servers:
+            if one.name in found:
+                ignored.append(
+                    f"plug-in {plugin.name}: MCP server {one.name!r} is ignored: another one has this name"
+                )
+                continue
+            plugin.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            found[one.name] = one
+    ignored += [
+        f"plug-in {plugin.name}: MCP server {one.name!r} would run: {one.command_line}; it is ignored until you run: "
+        f"pegboard trust {plugin.root}"
+        for plugin in installed.untrusted
+        for one in plugin.servers
+    ]
 
 
 def any_servers(paths: Paths, workspace: Path | None) -> bool:
     """Whether any file that may name servers is there; cheap, so that nobody without servers pays for them."""
-    return bool(_own_files(paths, None)) or bool(_project_files(workspace))
+    own = bool(_own_files(paths, None)) or (paths.data / "plugins").is_dir()
+    return own or bool(_project_files(workspace))
 
 
 def own_file(paths: Paths) -> Path:
@@ -118,12 +149,7 @@ def save_server(paths: Paths, name: str, row: Mapping[str, Any] | None) -> bool:
         rows.pop(name, None)
     else:
         rows[name] = dict(row)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_suffix(f".{os.getpid()}.new")
-    descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(table, file, indent=1, ensure_ascii=False)
-    fresh.replace(path)
+    replace_private(path, json.dumps(table, indent=1, ensure_ascii=False))
     return was
 
 
@@ -138,7 +164,7 @@ def _project_files(workspace: Path | None) -> list[Path]:
     return [p for name in (*NAMES, *PROJECT_FILES) if (p := workspace / name).is_file()]
 
 
-def _servers(path: Path, environment: Mapping[str, str]) -> tuple[ServerConfig, ...]:
+def _servers(path: Path, environment: Mapping[str, str] | None) -> tuple[ServerConfig, ...]:
     foreign = path.name not in NAMES
     value = parse_file(path, comments=foreign)
     if not foreign:

@@ -77,6 +77,8 @@ class ToolSettings:
         skills: folders that each hold one SKILL.md.
         plugins: entry points that may be loaded.
         found: folders of skills that no settings name; the first of a name counts, a wrong one is left out.
+        of_plugin: the plug-in that such a folder comes from.
+        pinned: folders of plug-ins; they are looked at again when a skill in them is read later.
         inside: those of the above files that lie in the workspace and were trusted; they are looked at
             again when they are read later.
         missing: what is named and not there, a sentence each.
@@ -88,6 +90,8 @@ class ToolSettings:
     skills: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
     found: tuple[Path, ...] = ()
+    of_plugin: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    pinned: tuple[Path, ...] = ()
     inside: frozenset[Path] = frozenset()
     missing: tuple[str, ...] = ()
 
@@ -99,6 +103,8 @@ class ToolSettings:
             skills=self.skills + other.skills,
             plugins=self.plugins + other.plugins,
             found=self.found + other.found,
+            of_plugin={**self.of_plugin, **other.of_plugin},
+            pinned=self.pinned + other.pinned,
             missing=self.missing + other.missing,
         )
 

@@ -20,6 +20,7 @@ from pegboard.core.events import (
     ModelReplied,
     Notice,
     PayloadsPurged,
+    PermissionJudged,
     PermissionRequested,
     RunFinished,
     RunResumed,
@@ -208,6 +209,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "approver": event.approver,
                 "digest": event.digest,
                 **({"observed": list(event.observed)} if event.observed else {}),
+                **({"parent": event.parent} if event.parent else {}),
             }
         case PermissionRequested():
             out |= {
@@ -219,6 +221,17 @@ def event_to_dict(event: Event) -> dict[str, Any]:
                 "reason": event.reason,
                 "digest": event.digest,
                 **({"novel": list(event.novel)} if event.novel else {}),
+                **({"verdicts": [dict(v) for v in event.verdicts]} if event.verdicts else {}),
+            }
+        case PermissionJudged():
+            out |= {
+                "approval": event.approval,
+                "call_id": event.call_id,
+                "tool": event.tool,
+                "answer": event.answer,
+                "reason": event.reason,
+                "model": event.model,
+                "usage": event.usage.to_dict(),
             }
         case CallUpdate():
             out |= {"call_id": event.call_id, "tool": event.tool, "update": to_jsonable(event.update)}
@@ -318,6 +331,7 @@ def _call_started(value: Mapping[str, Any]) -> Event:
         approver=value["approver"],
         digest=value["digest"],
         observed=tuple(value.get("observed", ())),
+        parent=value.get("parent", ""),
     )
 
 
@@ -339,6 +353,19 @@ def _permission_requested(value: Mapping[str, Any]) -> Event:
         reason=value["reason"],
         digest=value.get("digest", ""),
         novel=tuple(value.get("novel", ())),
+        verdicts=tuple(value.get("verdicts", ())),
+    )
+
+
+def _permission_judged(value: Mapping[str, Any]) -> Event:
+    return PermissionJudged(
+        approval=value["approval"],
+        call_id=value["call_id"],
+        tool=value["tool"],
+        answer=value["answer"],
+        reason=value["reason"],
+        model=value["model"],
+        usage=Usage(**value["usage"]),
     )
 
 
@@ -405,6 +432,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "model.thinking": lambda v: ThinkingPiece(v["text"]),
     "call.started": _call_started,
     "permission.request": _permission_requested,
+    "permission.judged": _permission_judged,
     "call.update": lambda v: CallUpdate(call_id=v["call_id"], tool=v["tool"], update=v["update"]),
     "call.destination": _destination_tried,
     "call.finished": _call_finished,

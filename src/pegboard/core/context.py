@@ -92,6 +92,7 @@ class Context:
         emit: gives a partial update to whoever listens.
         labels: taint labels of the run so far.
         ports: what `Inject[...]` is filled from, by port type.
+        parent: the id of the call whose program makes this one, empty if a model or a person does.
         effects: what the running call may do, as it was authorised; None outside one and while it plans.
     """
 
@@ -109,6 +110,7 @@ class Context:
     labels: frozenset[str] = frozenset()
     ports: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
     tool: str = ""
+    parent: str = ""
     effects: tuple[Effect, ...] | None = None
 
     def port(self, wanted: type[T]) -> T:
@@ -149,6 +151,17 @@ def current_context() -> Context:
     if here is None:
         raise LookupError("no tool call is running here; current_context() works inside a tool only")
     return here if isinstance(here, Context) else here.context
+
+
+def entered() -> Entered:
+    """What `attach` has made the current one here: a call on its way, a context, or None."""
+    return _current.get()
+
+
+def in_program() -> bool:
+    """Whether the call that is running was made by another call's program, and not by a model or a person."""
+    here = _current.get()
+    return here is not None and bool((here if isinstance(here, Context) else here.context).parent)
 
 
 def attach(context: Context | HasContext) -> Entered:

@@ -30,6 +30,9 @@ EFFECT_KINDS: Final[tuple[EffectKind, ...]] = (
 PATH_KINDS: Final = frozenset({"read", "write", "delete"})
 """The effects whose targets are paths."""
 
+THIS_COMMAND: Final = "this command "
+"""What `Effect.bound` begins with where a yes holds for one command only; the command's digest follows."""
+
 _STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -99,6 +102,8 @@ PURE: Final[tuple[Effect, ...]] = ()
 _LETTERS: Final = {"create": "A", "modify": "M", "delete": "D", "move": "R"}
 _CUT: Final = re.compile(r"\[diff cut here: .*, \+(\d+) -(\d+)\]")
 """The end of a diff that was cut, with how many of the lines left out are added and removed."""
+_LONG: Final = re.compile(r"… \(\d+ characters\)$")
+"""The end of a line of a diff that was too long for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +166,14 @@ class Change:
         if last.startswith("mode "):
             return f" (mode {last.rpartition(' => ')[2]})"
         return f" {last}" if last.startswith("(") else ""
+
+    @property
+    def shown_whole(self) -> bool:
+        """Whether the diff shows all that changes: neither it nor a line of it is cut, and the content is text."""
+        lines = self.diff.splitlines() or [""]
+        return not (
+            lines[-1].startswith("Binary file ") or _CUT.fullmatch(lines[-1]) or any(map(_LONG.search, lines))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """`{path, kind, diff}`, and `moved_to` for a move."""

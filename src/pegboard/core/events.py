@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from pegboard.core.effects import Change, Effect, Verdict
 from pegboard.core.result import ToolResult
@@ -109,6 +109,7 @@ class CallStarted:
         approver: who said yes or no, empty where nobody was asked.
         digest: what was approved, empty for calls without effects.
         observed: what rules in observation would have answered otherwise.
+        parent: the id of the call that made it (`run_code`); empty if a model or a person did.
     """
 
     type: ClassVar[str] = "call.started"
@@ -123,11 +124,17 @@ class CallStarted:
     approver: str = ""
     digest: str = ""
     observed: tuple[str, ...] = ()
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequested:
-    """A call waits for a yes. `novel`: what it would do for the first time."""
+    """A call waits for a yes.
+
+    Attributes:
+        novel: what it would do for the first time.
+        verdicts: `{decision, rule, reason}` for each of the effects.
+    """
 
     type: ClassVar[str] = "permission.request"
     approval: str
@@ -138,6 +145,30 @@ class PermissionRequested:
     reason: str = ""
     digest: str = ""
     novel: tuple[str, ...] = ()
+    verdicts: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionJudged:
+    """Mode `auto`: a second model was asked about a call before a person.
+
+    Attributes:
+        approval: id of the request; the one that a person is shown if the answer is `ask`.
+        call_id, tool: the call.
+        answer: `allow`, or `ask` = a person decides; a model that could not answer means `ask` too.
+        reason: the model's, or why it gave no answer.
+        model: which model was asked.
+        usage: what the answer took.
+    """
+
+    type: ClassVar[str] = "permission.judged"
+    approval: str
+    call_id: str
+    tool: str
+    answer: Literal["allow", "ask"]
+    reason: str
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +293,7 @@ class HistoryFolded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """A run ends. `status`: done, suspended, limit, failed, or denied for a single call that was refused."""
+    """A run ends. `status`: done, suspended, limit, failed, cancelled, or denied for a single call that was refused."""
 
     type: ClassVar[str] = "run.finished"
     run: str
@@ -272,6 +303,12 @@ class RunFinished:
     usage: Usage = field(default_factory=Usage)
     error: str = ""
     output: Any = None
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether somebody stopped it, or its process was ended."""
+        # Records of earlier versions have the status failed and this error.
+        return self.status == "cancelled" or self.error == "cancelled"
 
 
 Event: TypeAlias = (
@@ -284,6 +321,7 @@ Event: TypeAlias = (
     | ModelReplied
     | CallStarted
     | PermissionRequested
+    | PermissionJudged
     | CallUpdate
     | DestinationTried
     | CallFinished

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -84,6 +85,12 @@ class ProtectedNames:
                 if run in self._entries:
                     return "/".join(run)
         return None
+
+
+@lru_cache(maxsize=16)
+def protected_names(entries: tuple[str, ...]) -> ProtectedNames:
+    """The same object for the same entries: every session of a worker has some."""
+    return ProtectedNames(entries)
 
 
 def _loose(name: str) -> str:

@@ -76,6 +76,7 @@ _FIELDS: Final = (
     "touches",
     "render",
     "canonical",
+    "direct",
 )
 _LEVELS: Final = ("auto", "confirm", "deny")
 
@@ -115,6 +116,7 @@ class Tool:
         render: words a result for a profile, from the result and the arguments, before it is redacted and
             cut; None = as it stands.
         canonical: the name that policy rules know it by where a profile shows another; empty = `name`.
+        direct: of an isolated tool the function as it was given; `function` runs it in a worker process.
 
     Raises:
         BuildError: a bad name, an annotation that cannot be resolved, or no declared effects.
@@ -138,6 +140,7 @@ class Tool:
     is_async: bool
     markers: tuple[Parameter, ...]
     _description: str = ""
+    direct: Callable[..., Any] | None = None
 
     def __new__(cls, *_: Any, **__: Any) -> Tool:
         self = super().__new__(cls)
@@ -162,6 +165,8 @@ class Tool:
         parameters: Mapping[str, Any] | None = None,
         example: Mapping[str, Any] | None = None,
         touches: Iterable[EffectKind] = (),
+        isolated: bool = False,
+        memory_mb: int | None = None,
     ) -> None:
         if function is None:
             if type(self) is Tool:
@@ -206,6 +211,14 @@ class Tool:
         if touches:
             self.touches = check_sequence(touches, f"tool {self.name!r}, touches=…", "kinds of effect")
         self._build(function, bound=False)
+        if isolated:
+            from pegboard.core.isolation import isolate
+
+            self.direct = function
+            self.function = isolate(function, self.signature, tool=self.name, memory_mb=memory_mb)
+            self.is_async = True
+        elif memory_mb is not None:
+            raise BuildError(f"tool {self.name!r}: memory_mb=… limits isolated tools; add isolated=True")
 
     def _build(self, function: Callable[..., Any], *, bound: bool) -> None:
         if bound and not self.name:
@@ -306,7 +319,7 @@ class Tool:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, with no runtime around it."""
-        return self.function(*args, **kwargs)
+        return (self.function if self.direct is None else self.direct)(*args, **kwargs)
 
     def kinds(self) -> tuple[EffectKind, ...]:
         """The kinds of effect that it can have, as far as it declares them."""
@@ -356,6 +369,8 @@ def tool(
     parameters: Mapping[str, Any] | None = None,
     example: Mapping[str, Any] | None = None,
     touches: Iterable[EffectKind] = (),
+    isolated: bool = False,
+    memory_mb: int | None = None,
 ) -> Tool: ...
 @overload
 def tool(
@@ -375,6 +390,8 @@ def tool(
     parameters: Mapping[str, Any] | None = None,
     example: Mapping[str, Any] | None = None,
     touches: Iterable[EffectKind] = (),
+    isolated: bool = False,
+    memory_mb: int | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None, /, **options: Any
@@ -397,6 +414,9 @@ def tool(
         aliases: other accepted names.
         parameters: a JSON Schema in place of the one made from the types.
         touches: kinds of effect that a `plan=` or an effects function may give.
+        isolated: run the function in a worker process, which is killed when the time is over or the call is
+            cancelled. It must be importable, and takes and returns what JSON can carry.
+        memory_mb: of an isolated tool: what a call may take beyond what its worker has loaded; 512 by default.
 
     Raises:
         BuildError: at once, when the tool cannot be built.

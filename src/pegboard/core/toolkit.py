@@ -23,6 +23,9 @@ def import_object(path: str) -> Any:
 
 _LONGEST = 64
 
+RUN_CODE: Final = "run_code"
+"""The tool that runs programs; a kit that has it is in code mode (`pegboard.core.code_mode`)."""
+
 
 class ToolSource(Protocol):
     """Opened by the Executor at its first call or run, ended with it.

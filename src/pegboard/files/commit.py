@@ -276,8 +276,8 @@ def recover(jail: Jail, journal: Journal) -> list[str]:
 
 
 def _recover_one(jail: Jail, journal: Journal, entry: JournalEntry) -> list[str]:
-    # Whether folders have their modes yet is not known from here, so an undo of folders is taken back.
-    with_folders = entry.type in ("undo", "redo") and (entry.made_dirs or entry.removed_dirs)
+    # Whether folders have their modes yet is not known from here, so what makes or removes some itself is taken back.
+    with_folders = entry.type in ("transaction", "undo", "redo") and (entry.made_dirs or entry.removed_dirs)
     if not with_folders and all(_is_done(jail, file) for file in entry.files):
         _remove_temporaries(jail, entry)
         journal.finish(entry)

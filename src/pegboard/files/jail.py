@@ -14,8 +14,8 @@ from typing import Final, cast
 
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, TooLarge, ToolError, format_value
 from pegboard.core.policy.patterns import wildmatch
-from pegboard.core.protected import PROTECTED, ProtectedNames
-from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, best_opener, real_path
+from pegboard.core.protected import PROTECTED, protected_names
+from pegboard.files.openat import FOLDER_FLAGS, LOOK_FLAGS, READ_FLAGS, Opener, process_opener, real_path
 from pegboard.files.roots import (
     Access,
     AccessRules,
@@ -275,11 +275,11 @@ class Jail:
             allowed=[*_texts(allowed_dirs), *(("/",) if full_access else ())],
             read_only=_texts(read_only_dirs),
             home=None if home is None else os.fspath(home),
-            opener=opener or best_opener(),
+            opener=opener or process_opener(),
         )
         # A mask that no allowed folder holds or lies in can never be met; without any, nobody need ask.
         hidden = tuple(real for real in map(os.path.realpath, _texts(masked)) if self._roots.concerns(real))
-        self._rules = AccessRules(self._roots, ProtectedNames(protected), hidden, deny)
+        self._rules = AccessRules(self._roots, protected_names(tuple(protected)), hidden, deny)
         self._limit = read_limit_bytes
         self._full = full_access
         # With nothing to ask about, a read is an open, a stat, a read and a close.

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 from pegboard.core.errors import NotFound, Unavailable
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.files.staging import sync_files
+from pegboard.store.private_file import replace_private
 from pegboard.textedit.diff import common_bytes
 
 LINK_FROM_BYTES: Final = 256 * 1024
@@ -238,7 +239,9 @@ class Blobs:
         self.added_bytes += len(data)
 
 
-EntryType: TypeAlias = Literal["commit", "exec", "undo", "redo"]
+EntryType: TypeAlias = Literal["commit", "exec", "transaction", "undo", "redo"]
+MADE: Final = frozenset({"commit", "exec", "transaction"})
+"""The types of entries that are somebody's work, which undo takes back."""
 
 MAX_BYTES: Final = 2 * 1024**3
 MAX_AGE_S: Final = 30 * 86_400.0
@@ -286,7 +289,7 @@ class JournalEntry:
 
     Attributes:
         id: unique in the journal, in order of time.
-        type: commit (a file tool), exec (found by a snapshot), undo or redo.
+        type: commit (a file tool), exec (found by a snapshot), transaction (a run that was applied whole), undo or redo.
         time: seconds since the epoch.
         workspace: its real path.
         origin: call, run, session and tool.
@@ -538,17 +541,7 @@ class Journal:
         # By hand: asdict copies deeply, which for a thousand files takes longer than writing them.
         document["origin"] = _plain(entry.origin, ChangeOrigin)
         document["files"] = [_plain(file, FileRecord) for file in entry.files]
-        _replace(path, json.dumps(document, separators=(",", ":")).encode("utf-8", "surrogatepass"))
-
-
-def _replace(path: Path, data: bytes) -> None:
-    spare = f"{path}.new"
-    descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, data)
-    finally:
-        os.close(descriptor)
-    os.replace(spare, path)
+        replace_private(path, json.dumps(document, separators=(",", ":")), errors="surrogatepass")
 
 
 def _plain(value: object, kind: type) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import stat
 import sys
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from typing import Final, Protocol
 
 O_PATH: Final[int] = getattr(os, "O_PATH", os.O_RDONLY)
@@ -173,6 +174,12 @@ def best_opener(kernel: Callable[[], Opener] = KernelOpener) -> Opener:
         return kernel()
     except OSError:
         return WalkOpener()
+
+
+@cache
+def process_opener() -> Opener:
+    """The opener of this process: what its kernel takes does not change."""
+    return best_opener()
 
 
 def real_path(fd: int) -> str | None:

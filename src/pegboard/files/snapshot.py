@@ -20,6 +20,7 @@ from pegboard.files.changes import unified
 from pegboard.files.journal import ChangeOrigin, FileRecord, Journal, JournalEntry, sha256
 from pegboard.files.openat import FOLDER_FLAGS, READ_FLAGS
 from pegboard.files.roots import shown
+from pegboard.store.private_file import replace_private
 
 
 @dataclass(slots=True)
@@ -184,11 +185,7 @@ def save(path: Path, marks: dict[str, IndexEntry]) -> None:
         name: (m.inode, m.size, m.mtime_ns, m.ctime_ns, m.mode, m.sha256, m.racy) for name, m in marks.items()
     }
     document = {"version": _VERSION, "digests": sorted({m.sha256 for m in marks.values()}), "files": rows}
-    spare = path.with_suffix(".new")
-    descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-        json.dump(document, file, separators=(",", ":"))
-    spare.replace(path)
+    replace_private(path, json.dumps(document, separators=(",", ":")), errors="surrogateescape")
 
 
 CACHES: Final[tuple[str, ...]] = (
@@ -396,7 +393,7 @@ class TreeSnapshot:
             return
         if st is not None:
             keep = st.st_size <= self._limits.of_file(path) and found.bytes < self._limits.max_total_bytes
-            data = _read(self._root, path, st) if keep else None
+            data = read_below(self._root, path, st) if keep else None
             marks[path] = _mark(st, "" if data is None else sha256(data), moment)
         digest = None if st is None else marks[path].sha256
         if was is not None and st is not None and digest and digest == was.sha256 and was.mode == st.st_mode:
@@ -527,7 +524,7 @@ def _mark(st: os.stat_result, digest: str, moment: int) -> IndexEntry:
 def _keep(root: Path, path: str, st: os.stat_result, journal: Journal) -> str:
     """The content into the store; its SHA-256, empty where it cannot be read."""
     if stat.S_ISLNK(st.st_mode) or st.st_size < _CLONE_FROM_BYTES:
-        data = _read(root, path, st)
+        data = read_below(root, path, st)
         if data is None:
             return ""
         digest = sha256(data)
@@ -581,7 +578,8 @@ def _open(root: Path, path: str) -> int | None:
         os.close(folder)
 
 
-def _read(root: Path, path: str, st: os.stat_result) -> bytes | None:
+def read_below(root: Path, path: str, st: os.stat_result) -> bytes | None:
+    """The content of a file, or the target of a link, no link followed; None if it is gone or unreadable."""
     if stat.S_ISLNK(st.st_mode):
         with suppress(OSError):
             return os.fsencode(os.readlink(root / path))

@@ -14,6 +14,7 @@ from pegboard.files.changes import read_entry, unified
 from pegboard.files.commit import FolderCache, commit, mode_of, recover
 from pegboard.files.jail import Jail
 from pegboard.files.journal import (
+    MADE,
     Blobs,
     ChangeOrigin,
     Checkpoint,
@@ -85,7 +86,7 @@ def select(journal: Journal, workspace: str, what: UndoTarget, *, redo: bool = F
         return _select_redo(mine, holds, what)
     match what:
         case Last():
-            held = [e for e in reversed(mine) if holds[e.id] and e.type in ("commit", "exec")]
+            held = [e for e in reversed(mine) if holds[e.id] and e.type in MADE]
             if not held:
                 raise NotFound("Nothing left to undo.", hint="Changes that were undone: use redo.")
             newest = next((i for i, entry in enumerate(held) if _can_be_undone(entry)), len(held) - 1)
@@ -135,13 +136,13 @@ def _is_call(entry: JournalEntry, id: str) -> bool:
 
 def _is_run(entry: JournalEntry, id: str) -> bool:
     # The undo of a run is no part of it, though it may be made within one.
-    return entry.origin.run == id and bool(id) and entry.type in ("commit", "exec")
+    return entry.origin.run == id and bool(id) and entry.type in MADE
 
 
 def _is_of(entry: JournalEntry, what: ByOrigin) -> bool:
     origin = entry.origin
     return (
-        entry.type in ("commit", "exec")
+        entry.type in MADE
         and what.session in ("", origin.session)
         and (not what.ids or not what.ids.isdisjoint((origin.run, origin.call_id)))
     )

@@ -181,14 +181,16 @@ class Workspace:
     ) -> None:
         allowed, read_only, hidden = tuple(allowed_dirs), tuple(read_only_dirs), tuple(masked)
 
-        def jail(names: Iterable[str], more: Iterable[str | os.PathLike[str]] = ()) -> Jail:
+        def jail(names: Iterable[str], more: Sequence[str | os.PathLike[str]] = ()) -> Jail:
+            # A folder that undo may restore may lie in one that agents do not see.
+            masks = [m for m in hidden if not any(Path(one).is_relative_to(m) for one in more)]
             return Jail(
                 root,
                 allowed_dirs=(*allowed, *more),
                 read_only_dirs=read_only,
                 protected=names,
                 full_access=full_access,
-                masked=hidden,
+                masked=masks,
                 deny=deny,
                 home=home,
                 opener=opener,
@@ -199,7 +201,7 @@ class Workspace:
         # For changes of protected files: every other one is refused where a link leads it there meanwhile.
         self._asked = jail(OURS) if asking else self.jail
         # A command may have changed protected files; a person who undoes it wants them back.
-        self._restorer = jail((), restored_dirs)
+        self._restorer = jail((), tuple(restored_dirs))
         self.journal = journal
         self.read_state = read_state or ReadState()
         self._lines: LineIndex | None = None

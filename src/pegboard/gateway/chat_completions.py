@@ -13,6 +13,7 @@ from pegboard.app.app import App
 from pegboard.core.errors import InvalidArguments, Unsupported
 from pegboard.core.events import ModelReplied, RunFinished, TextPiece
 from pegboard.core.policy.taint import UNTRUSTED
+from pegboard.gateway.access import caller
 from pegboard.gateway.bodies import ChatMessage, ChatRequest, read_body
 from pegboard.gateway.errors import Json, error_response
 from pegboard.gateway.live import LiveRuns
@@ -60,7 +61,7 @@ class ChatCompletions:
             )
         task, labels = task_of(body.messages)
         model = None if body.model in ("", MODEL) else body.model
-        run, _ = await self._live.start(task, model=model, labels=labels)
+        run, _ = await self._live.start(task, model=model, labels=labels, by=caller(request))
         row = await self._app.runs.get(run)
         shown = body.model or MODEL
         headers = {"X-Pegboard-Run": run}

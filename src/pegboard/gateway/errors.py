@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
 
 from pegboard.core.errors import ModelError, PegboardError, ToolError, Unavailable
 from pegboard.ports.store import StoreError
@@ -57,22 +58,39 @@ def refusal(error: HTTPException) -> Response:
 async def on_refusal(request: Request, error: Exception) -> Response:
     """See `refusal`."""
     assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        # Each method is a route of its own, and starlette names those of the first alone.
+        routes = [
+            r
+            for r in request.app.routes
+            if isinstance(r, Route) and r.matches(request.scope)[0] != Match.NONE
+        ]
+        methods = ", ".join(sorted({method for route in routes for method in route.methods or ()}))
+        said = f"{request.url.path} does not take {request.method}; it takes {methods}"
+        error = HTTPException(405, said, {"Allow": methods})
     return refusal(error)
+
+
+def describe_error(error: Exception) -> tuple[int, str, str, str]:
+    """Status, code, message and hint of an error of a service."""
+    match error:
+        case HTTPException():
+            return error.status_code, _CODES.get(error.status_code, "error"), error.detail, ""
+        case ToolError():
+            return STATUS.get(error.code, 400), error.code, error.message, error.hint
+        case SessionBusy():
+            return 409, "conflict", str(error), "Try again when its run has ended."
+        case StoreError():
+            return 503, "unavailable", str(error), "Run pegboard doctor on the server."
+        case ModelError():
+            return 400, "model_error", str(error), "See: pegboard models"
+        case _:
+            return 400, "invalid_request", str(error), ""
 
 
 async def on_pegboard_error(request: Request, error: Exception) -> Response:
     """The response to an error of a service."""
-    match error:
-        case ToolError():
-            return error_response(STATUS.get(error.code, 400), error.code, error.message, error.hint)
-        case SessionBusy():
-            return error_response(409, "conflict", str(error), "Try again when its run has ended.")
-        case StoreError():
-            return error_response(503, "unavailable", str(error), "Run pegboard doctor on the server.")
-        case ModelError():
-            return error_response(400, "model_error", str(error), "See: pegboard models")
-        case _:
-            return error_response(400, "invalid_request", str(error))
+    return error_response(*describe_error(error))
 
 
 async def on_any_error(request: Request, error: Exception) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -16,6 +16,7 @@ from pegboard.core.events import TRANSIENT, CallFinished, Event, ModelReplied, R
 from pegboard.gateway.errors import TooBusy
 from pegboard.ports.messages import InboundMessage
 from pegboard.services.history import History
+from pegboard.services.principals import CHANNEL, OWNER, Principal
 from pegboard.services.runtime import Interaction
 from pegboard.services.sessions import Sessions
 from pegboard.store.runs import RunRow
@@ -88,12 +89,14 @@ class LiveRuns:
         self._sessions = sessions
         self._history = history
         self._interaction = interaction
-        self._model = model
+        self.model = model
         self._parts: dict[str, _Part] = {}
         self._run_of: dict[str, str] = {}
         self._begun = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self.before_run: Callable[[], Awaitable[None]] | None = None
+        """Is awaited before a run starts: reads settings that were changed."""
         self.followers = 0
         self.counts: Counter[tuple[str, str]] = Counter()
         """What happened since the start, by the name of a metric and its label."""
@@ -107,6 +110,7 @@ class LiveRuns:
         session: str | None = None,
         model: str | None = None,
         labels: tuple[str, ...] = (),
+        by: Principal = OWNER,
     ) -> tuple[str, str]:
         """Start a run that goes on by itself; its id and its session's key.
 
@@ -115,35 +119,35 @@ class LiveRuns:
             session: a key; the conversation under it goes on. None = a fresh one.
             model: as `--model` takes it.
             labels: taint labels of the task.
+            by: who starts it; the run's record names it, and the session is one of its own.
 
         Raises:
             TooBusy: too many runs go on, or the gateway is being stopped.
+            PermissionDenied: the session is not the principal's.
             ConfigError, ModelError, StoreError: see `Sessions.open`.
         """
+        key = by.session(session)
         if self._stopping or len(self._tasks) >= MAX_RUNS:
             raise TooBusy(
                 "the gateway is being stopped" if self._stopping else f"{MAX_RUNS} runs are going on",
                 hint="Try again later.",
             )
-        key = session or new_id("run-session")
+        if self.before_run is not None:
+            await self.before_run()
         started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        work = asyncio.create_task(self._work(key, task, labels, model, started))
+        message = InboundMessage(
+            session=key, content=task, id=new_id("in"), labels=labels, channel=CHANNEL, sender_id=by.name
+        )
+        work = asyncio.create_task(self._work(message, model, started))
         self._tasks.add(work)
         work.add_done_callback(self._tasks.discard)
         return await asyncio.shield(started), key
 
-    async def _work(
-        self,
-        session: str,
-        task: str,
-        labels: tuple[str, ...],
-        model: str | None,
-        started: asyncio.Future[str],
-    ) -> None:
+    async def _work(self, message: InboundMessage, model: str | None, started: asyncio.Future[str]) -> None:
+        session = message.session
         try:
-            async with self._sessions.open(session, self._interaction, model=model or self._model) as talk:
-                message = InboundMessage(session=session, content=task, id=new_id("in"), labels=labels)
-                events = talk.answer(message) if labels else talk.send(task)
+            async with self._sessions.open(session, self._interaction, model=model or self.model) as talk:
+                events = talk.answer(message)
                 async with aclosing(events):
                     async for event in events:
                         self.on_event(session, event)

@@ -55,6 +55,11 @@ class Endpoint:
         return self.path.replace(":path}", "}")
 
     @property
+    def public_path(self) -> str:
+        """The path as a RequestGuard takes it."""
+        return re.sub(r"{\w+}$", "*", self.path)
+
+    @property
     def summary(self) -> str:
         """What it does."""
         return (self.handler.__doc__ or "").partition("\n")[0]

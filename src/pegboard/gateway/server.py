@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -15,23 +16,35 @@ from starlette.routing import Route
 
 from pegboard.app.app import App
 from pegboard.core.policy.approval import SuspendAll
-from pegboard.gateway.api import Api
-from pegboard.gateway.bodies import (
-    ApprovalAnswer,
-    CallBody,
-    ChatRequest,
-    ConfigChange,
-    NewRun,
-    NewSchedule,
-    ScheduleChange,
-    UndoBody,
-)
+from pegboard.gateway.access import caller, check_scope, check_target, only_own
+from pegboard.gateway.access_endpoints import AccessEndpoints
+from pegboard.gateway.agui import Agui
+from pegboard.gateway.approvals import ApprovalEndpoints
+from pegboard.gateway.bodies import ChatRequest
+from pegboard.gateway.channels import ChannelEndpoints
 from pegboard.gateway.chat_completions import ChatCompletions
+from pegboard.gateway.console import Console
 from pegboard.gateway.errors import HANDLERS, Json, refusal
+from pegboard.gateway.files import FileEndpoints
 from pegboard.gateway.live import LiveRuns
+from pegboard.gateway.nodes import NodeEndpoint
 from pegboard.gateway.openapi import Endpoint, front_page, openapi_document
+from pegboard.gateway.pages import PageEndpoints
+from pegboard.gateway.runs import RunEndpoints
+from pegboard.gateway.schedules import ScheduleEndpoints
+from pegboard.gateway.sessions import SessionEndpoints
+from pegboard.gateway.settings import SettingsEndpoints
+from pegboard.gateway.settings_watch import SettingsWatch
+from pegboard.gateway.socket import PATH, SocketEndpoint
+from pegboard.gateway.tools import ToolEndpoints
+from pegboard.gateway.webhooks import WebhookEndpoints
+from pegboard.net.asgi.guard import Authenticate, owner_among
 from pegboard.net.asgi.server import serve
+from pegboard.ports.store import StoreError
+from pegboard.services.gateway_control import ServedGateway, tell_restarted
+from pegboard.services.principals import OWNER, Principal
 from pegboard.services.runtime import Interaction
+from pegboard.services.settings import SettingsFiles
 
 RATE: Final = 20.0
 """Requests a second, other than GET, that a client may send for long."""
@@ -96,10 +109,26 @@ class Gateway:
         self._app = app
         self._model = model
         # What asks is suspended; the worker takes the run further once a person has answered.
-        self._interaction = Interaction(approver=SuspendAll(), notify=notify)
+        self._settings = SettingsWatch(app, notify)
+        self._restarting = asyncio.Event()
+        self._since = time.time()
+        control = ServedGateway(
+            SettingsFiles(app.paths, app.workspace), store=lambda: app.store, workspace=str(app.workspace),
+            allowed=lambda: app.config.gateway.restart, restart=self._restarting.set,
+            applied=self._settings.applied, status=self._status,
+        )  # fmt: skip
+        self._interaction = Interaction(approver=SuspendAll(), notify=notify, people=[control])
         self._live = LiveRuns(app.sessions, app.history, self._interaction, model=model)
+        self._live.before_run = self._settings.check
         self._rate = Rate(RATE, BURST, clock=clock)
+        self._owners: Authenticate = owner_among({})
+        self._tokens = app.tokens
+        self.console = Console()
+        self._channels = app.open_channels(notify, gateway=True)
+        self._chats = ChannelEndpoints(self._channels)
         self.endpoints = self._endpoints()
+        self._nodes = NodeEndpoint(app)
+        self._socket = SocketEndpoint(app, self._live, self.principal, self._rate.take)
 
     async def serve(
         self,
@@ -110,13 +139,17 @@ class Gateway:
         hosts: Sequence[str] = (),
         on_start: Callable[[int], None] | None = None,
         drain_s: float = DRAIN_S,
-    ) -> None:
+    ) -> bool:
         """Serve until cancelled; then take no more requests, let runs end for `drain_s` seconds, and stop.
 
         A run that has not ended by then is cancelled.
 
+        Returns:
+            True once an agent has asked for a restart and may: whoever runs this starts it again.
+
         Args:
-            host, port, tokens, hosts, on_start: see `pegboard.net.asgi.server.serve`.
+            host, port, hosts, on_start: see `pegboard.net.asgi.server.serve`.
+            tokens: tokens of owners, by name; those that `pegboard tokens` gave out hold besides.
             drain_s: seconds.
 
         Raises:
@@ -124,75 +157,93 @@ class Gateway:
             StoreError: the history cannot be kept.
         """
         await self._app.store.connect()
-        worker = self._app.worker(self._interaction, model=self._model, watcher=self._live)
+        self._owners = owner_among(tokens)
+        for session in await tell_restarted(self._app.store):
+            self._interaction.notify(f"session {session}, which asked for the restart, is told")
+        worker = self._app.worker(
+            self._interaction, model=self._model, watcher=self._live, channels=self._channels
+        )
         working = asyncio.ensure_future(worker.work())
+        relaying = asyncio.ensure_future(self._app.nodes.serve())
+        restart = asyncio.ensure_future(self._restarting.wait())
+        watching = asyncio.ensure_future(self._settings.watch())
+        paths = (e.public_path for e in self.endpoints if e.public)
+        public = {PATH, *paths, *self._nodes.paths, *self.console.public}
+        routes = [self._socket.route, *self._nodes.routes, *self._chats.routes, *self.console.routes]
         serving = asyncio.ensure_future(
             serve(
-                [self._route(e) for e in self.endpoints], host=host, port=port, tokens=tokens, hosts=hosts,
-                public={e.path for e in self.endpoints if e.public}, refuse=refusal, handlers=HANDLERS, max_body=None,
+                [*(self._route(e) for e in self.endpoints), *routes], host=host, port=port, tokens=self.principal,
+                hosts=hosts, public=public, refuse=refusal, handlers=HANDLERS, max_body=None,
                 on_start=on_start, on_stop=self._live.stop,
             )
         )  # fmt: skip
         try:
-            done, _ = await asyncio.wait([working, serving], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                [working, serving, relaying, watching, restart], return_when=asyncio.FIRST_COMPLETED
+            )
             for task in done:
                 task.result()
         finally:
             self._live.stop()
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            others: list[asyncio.Future[Any]] = [serving, watching, relaying, restart]
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
             worker.stop()
             tasks = [working, *self._live.tasks]
             await asyncio.wait(tasks, timeout=drain_s)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        return self._restarting.is_set()
+
+    def _status(self) -> Mapping[str, Any]:
+        return {
+            "since": self._since, "runs": self._live.going_on, "followers": self._live.followers,
+            "settings_error": self._settings.error, "after_restart": list(self._settings.after_restart),
+        }  # fmt: skip
+
+    async def principal(self, token: str) -> Principal | None:
+        """Whom a token belongs to; None if nobody.
+
+        Raises:
+            HTTPException: the store cannot be read (503).
+        """
+        if (owner := await self._owners(token)) is not None:
+            return replace(OWNER, name=owner)
+        try:
+            return await self._tokens.find(token)
+        except StoreError:
+            raise HTTPException(503, "the tokens cannot be read now") from None
 
     # -- endpoints ----------------------------------------------------------------------------------
 
     def _endpoints(self) -> list[Endpoint]:
-        api, chat = Api(self._app, self._live), ChatCompletions(self._app, self._live)
-        whole, text, yes = "integer", "string", "boolean"
-        E = Endpoint
+        app, live = self._app, self._live
+        chat, E = ChatCompletions(app, live), Endpoint
         return [
             E(method="GET", path="/", handler=self.front, public=True, media="text/html"),
             E(method="GET", path="/openapi.json", handler=self.openapi, public=True),
-            E(method="GET", path="/api/health", handler=api.health, public=True),
-            E(method="GET", path="/api/runs", handler=api.list_runs,
-              query={"session": text, "status": text, "limit": whole, "all": yes}),
-            E(method="POST", path="/api/runs", handler=api.start_run, body=NewRun),
-            E(method="GET", path="/api/runs/{id}", handler=api.show_run),
-            E(method="GET", path="/api/runs/{id}/events", handler=api.follow_run, media="text/event-stream"),
-            E(method="GET", path="/api/approvals", handler=api.list_approvals),
-            E(method="POST", path="/api/approvals/{id}", handler=api.answer_approval, body=ApprovalAnswer),
-            E(method="GET", path="/api/tools", handler=api.list_tools),
-            E(method="POST", path="/api/tools/{name}/call", handler=api.call_tool, body=CallBody,
-              query={"preview": yes}),
-            E(method="GET", path="/api/sessions", handler=api.list_sessions, query={"all": yes}),
-            E(method="GET", path="/api/sessions/{key:path}", handler=api.show_session,
-              query={"after": whole, "limit": whole}),
-            E(method="GET", path="/api/schedules", handler=api.list_schedules, query={"all": yes}),
-            E(method="POST", path="/api/schedules", handler=api.add_schedule, body=NewSchedule),
-            E(method="PATCH", path="/api/schedules/{id}", handler=api.change_schedule, body=ScheduleChange),
-            E(method="DELETE", path="/api/schedules/{id}", handler=api.remove_schedule),
-            E(method="POST", path="/api/schedules/{id}/run", handler=api.fire_schedule),
-            E(method="GET", path="/api/schedules/{id}/runs", handler=api.schedule_history, query={"limit": whole}),
-            E(method="GET", path="/api/artifacts", handler=api.list_artifacts, query={"session": text}),
-            E(method="GET", path="/api/artifacts/{id}", handler=api.show_artifact,
-              query={"session": text, "version": whole, "diff": whole}),
-            E(method="GET", path="/api/undo", handler=api.list_undo),
-            E(method="POST", path="/api/undo", handler=api.undo, body=UndoBody),
-            E(method="GET", path="/api/usage", handler=api.usage, query={"days": whole}),
-            E(method="GET", path="/api/config", handler=api.show_config),
-            E(method="PATCH", path="/api/config", handler=api.change_config, body=ConfigChange),
-            E(method="GET", path="/api/config/schema", handler=api.config_schema),
-            E(method="GET", path="/metrics", handler=api.metrics, media="text/plain"),
+            *RunEndpoints(app, live).endpoints,
+            *ApprovalEndpoints(app).endpoints,
+            *ToolEndpoints(app).endpoints,
+            *SessionEndpoints(app, live).endpoints,
+            *ScheduleEndpoints(app).endpoints,
+            *FileEndpoints(app).endpoints,
+            *SettingsEndpoints(app, live, self._settings).endpoints,
+            *Agui(app, live).endpoints,
+            *AccessEndpoints(app, self._tokens).endpoints,
+            *self._chats.endpoints,
+            *WebhookEndpoints(app, time.time).endpoints,
+            *PageEndpoints(app).endpoints,
             E(method="GET", path="/v1/models", handler=chat.models),
             E(method="POST", path="/v1/chat/completions", handler=chat.complete, body=ChatRequest),
-        ]  # fmt: skip
+        ]
 
     async def front(self, request: Request) -> Response:
-        """This page."""
+        """The console, or this list where it is not built."""
+        if self.console.built:
+            return await self.console.page(request)
         return HTMLResponse(front_page(self.endpoints, "The gateway is running."))
 
     async def openapi(self, request: Request) -> Any:
@@ -203,9 +254,17 @@ class Gateway:
         handler: Callable[[Request], Awaitable[Any]] = endpoint.handler
 
         async def answer(request: Request) -> Response:
+            who = caller(request)
             if request.method not in ("GET", "HEAD"):
-                self._rate.take(request.state.owner)
+                self._rate.take(who.name or endpoint.path)
+            if not endpoint.public:
+                check_scope(who, endpoint.method, endpoint.path)
+                await check_target(who, request, self._app)
             made = await handler(request)
+            if request.method not in ("GET", "HEAD"):
+                self._app.look_now()
+            if not endpoint.public:
+                made = await only_own(who, made, self._app.store)
             response = made if isinstance(made, Response) else Json(made)
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)

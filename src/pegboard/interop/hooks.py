@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -61,6 +61,7 @@ _MODES: Final = {
     "read-only": "plan",
     "ask": "default",
     "workspace": "acceptEdits",
+    "auto": "auto",
     "full": "bypassPermissions",
 }
 
@@ -85,6 +86,8 @@ class Hook:
         own: it is the user's and not a project's. Only such a hook can answer a question with yes.
         foreign_names: where the matcher names no tool, it is told the tool names of Claude Code.
         passed: names of environment variables that it gets beside the usual ones.
+        pinned: a folder that must be as it was trusted, a plug-in's; None = only its file and scripts.
+        variables: environment variables that are set for it.
     """
 
     event: str
@@ -98,6 +101,8 @@ class Hook:
     own: bool = True
     foreign_names: bool = False
     passed: tuple[str, ...] = ()
+    pinned: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         if self.event not in EVENTS:
@@ -413,6 +418,7 @@ class Hooks:
         more = {"CLAUDE_PROJECT_DIR": folder}
         if hook.root is not None:
             more |= {"PLUGIN_ROOT": str(hook.root), "CLAUDE_PLUGIN_ROOT": str(hook.root)}
+        more |= hook.variables
         return {**command_environment(self._environment, {}, passed=(*_DESKTOP, *hook.passed)), **more}
 
 

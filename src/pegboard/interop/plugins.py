@@ -61,7 +61,9 @@ def plugin_tools(allowed: Iterable[str]) -> Toolkit:
     Raises:
         BuildError: an allowed one is missing or broken, or two tools share a name.
     """
-    names = list(dict.fromkeys(allowed))
+    # One that brings something else, such as a channel, brings no tools.
+    others = {name for group in GROUPS if group != "pegboard.tools" for name in available(group)}
+    names = [n for n in dict.fromkeys(allowed) if n not in others or n in available()]
     return Toolkit([_tools(load_plugin(name, allowed=names), name) for name in names])
 
 

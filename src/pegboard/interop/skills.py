@@ -49,12 +49,14 @@ class Skill:
         name, description: from its front matter; all that a model sees at first.
         folder: where it lies.
         allowed_tools: tools that it names; they are never granted by it.
+        plugin: the plug-in that it comes from, if any.
     """
 
     name: str
     description: str
     folder: Path
     allowed_tools: tuple[str, ...] = ()
+    plugin: str = ""
 
     def body(self) -> str:
         """SKILL.md without its front matter."""
@@ -100,6 +102,7 @@ class Skills:
             whoever calls this decides.
         trusted: asked each time that a SKILL.md is read, since a trusted one may be another by then.
         found: further folders that nobody named: of these the first of a name counts, and a wrong one is left out.
+        of_plugin: the plug-in that such a folder comes from: its skill is called `PLUGIN:NAME` if the name is taken.
         on_warning: is told of a skill that cannot be read, which is then left out; None = it is an error.
 
     Raises:
@@ -112,6 +115,7 @@ class Skills:
         *,
         trusted: StillTrusted | None = None,
         found: Iterable[Path] = (),
+        of_plugin: Mapping[Path, str] | None = None,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
         self._trusted: StillTrusted = trusted or (lambda _: None)
@@ -130,8 +134,11 @@ class Skills:
                         f"two skills are called {skill.name!r}: {self.skills[skill.name].folder} and {path}"
                     )
                 self.skills[skill.name] = skill
-        for skill in there_now(found):
-            self.skills.setdefault(skill.name, skill)
+        for folder in found:
+            for skill in there_now([folder]):
+                plugin = (of_plugin or {}).get(folder, "")
+                name = f"{plugin}:{skill.name}" if plugin and skill.name in self.skills else skill.name
+                self.skills.setdefault(name, replace(skill, name=name, plugin=plugin))
 
     def __len__(self) -> int:
         return len(self.skills)
@@ -163,9 +170,10 @@ class Skills:
             skill = self._get(name)
             own = self._trusted(skill.folder / _SKILL)
             if own is False:
+                look = f"look at it and run: pegboard trust {skill.folder / _SKILL}"
                 raise PermissionDenied(
                     f"the skill {name} has changed since the user trusted it",
-                    hint=f"Ask the user to look at it and run: pegboard trust {skill.folder / _SKILL}",
+                    hint=f"Ask the user to {'run: pegboard plugins list' if skill.plugin else look}",
                 )
             if file:
                 # Trust speaks of SKILL.md; its neighbours in the workspace are as trustworthy as any file there.

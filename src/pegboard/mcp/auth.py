@@ -34,8 +34,8 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.client import TimeLimits
-from pegboard.mcp.pins import write_private
 from pegboard.mcp.text_warnings import plain_address, sanitise
+from pegboard.store.private_file import replace_private
 
 LOGIN_S: Final = 300.0
 MAX_LOGINS: Final = 3
@@ -119,7 +119,7 @@ class FileTokens:
             return {}
 
     def _write(self, key: str, value: Any) -> None:
-        write_private(self.path, json.dumps({**self._read(), key: value}))
+        replace_private(self.path, json.dumps({**self._read(), key: value}), errors="surrogatepass")
 
 
 class Listener:

@@ -17,8 +17,10 @@ from pegboard.mcp.text_warnings import hidden, report, report_schema, sanitise
 Kind: TypeAlias = Literal["tool", "resources", "prompts"]
 Refused: TypeAlias = Callable[[str], bool]
 
+CALLERS: Final = ("model", "app")
 _LISTED: Final = 40
 _LONGEST_NAME: Final = 200
+_LONGEST_URI: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class RemoteTool:
         output: the schema of its structured content, where the server gives one.
         idempotent: the server says that repeating a call changes nothing more.
         notes: what a person should know about it.
+        page: the `ui://` address of the page that shows its results (MCP Apps), empty where there is none.
+        callers: who may call it: `model`, `app` (the page), or both.
     """
 
     kind: Kind
@@ -42,6 +46,8 @@ class RemoteTool:
     output: Mapping[str, Any] | None = None
     idempotent: bool = False
     notes: tuple[str, ...] = ()
+    page: str = ""
+    callers: tuple[str, ...] = CALLERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +114,10 @@ def build_catalogue(
         hints: Any = raw.get("annotations")
         hint_table: Mapping[str, Any] = cast("Mapping[str, Any]", hints) if isinstance(hints, Mapping) else {}
         idempotent = hint_table.get("idempotentHint") is True or hint_table.get("readOnlyHint") is True
+        page, callers = _page_of(raw)
         offers.append(
             RemoteTool(kind="tool", original=named.original, name=named.name, definition=definition, output=output,
-                  idempotent=idempotent, notes=tuple(notes))
+                  idempotent=idempotent, notes=tuple(notes), page=page, callers=callers)
         )  # fmt: skip
     some = tuple(r for r in resources if _either(r, allow, deny))
     prompt_rows = _prompts(server, prompts, allow, deny, said)
@@ -128,6 +135,20 @@ def _called(tool: Mapping[str, Any]) -> str:
     """A tool's name; what is no text is none, since a call of it would name another."""
     name = tool.get("name")
     return name if isinstance(name, str) else ""
+
+
+def _page_of(raw: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The address of a tool's page and who may call the tool, as `_meta.ui` says it (SEP-1865)."""
+    meta: Any = raw.get("_meta")
+    told: Any = cast("Mapping[str, Any]", meta).get("ui") if isinstance(meta, Mapping) else None
+    if not isinstance(told, Mapping):
+        return "", CALLERS
+    ui = cast("Mapping[str, Any]", told)
+    uri, named = ui.get("resourceUri"), ui.get("visibility")
+    page = uri if isinstance(uri, str) and uri.startswith("ui://") and len(uri) <= _LONGEST_URI else ""
+    if not isinstance(named, list):
+        return page, CALLERS
+    return page, tuple(caller for caller in CALLERS if caller in named)
 
 
 def permitted(name: str, allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> bool:

@@ -178,7 +178,7 @@ class MCPServer:
         """
         await self._connected()
         catalogue = cast("ServerCatalogue", self._catalogue)
-        return [self._tool(offer) for offer in catalogue.offers]
+        return [self._tool(offer) for offer in catalogue.offers if "model" in offer.callers]
 
     def collided(self, name: str) -> bool:
         """Whether a tool of ours is left out where its name is taken: with raw names only, and told."""

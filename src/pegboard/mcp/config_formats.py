@@ -25,7 +25,7 @@ _VARIABLE: Final = re.compile(r"\$\{(?:(env|input):)?([A-Za-z_][A-Za-z0-9_.-]*)(
 def servers_of(
     value: Any,
     *,
-    environment: Mapping[str, str],
+    environment: Mapping[str, str] | None,
     inputs: Mapping[str, str] | None = None,
     source: str = "config",
     keep: bool = False,
@@ -39,7 +39,7 @@ def servers_of(
 
     Args:
         value: the parsed settings.
-        environment: values for `${VAR}`, `${env:VAR}` and `${VAR:-default}`.
+        environment: values for `${VAR}`, `${env:VAR}` and `${VAR:-default}`; None = they stay as they are written.
         inputs: answers for VS Code's `${input:id}` by id; others come from PEGBOARD_INPUT_ID in the environment
             or the default under the file's own `inputs`; a missing one is an error that names the variable.
         source: for messages.
@@ -52,7 +52,7 @@ def servers_of(
         ConfigError: a wrong name, key or value, or a variable without a value, unless `keep`; the message names it.
     """
     table = _inner(value)
-    answers = _answers(value, environment, inputs or {})
+    answers = _answers(value, {} if environment is None else environment, inputs or {})
     rows: list[tuple[str, Any]]
     if isinstance(table, Mapping):
         rows = [(str(k), v) for k, v in cast("Mapping[Any, Any]", table).items()]
@@ -225,7 +225,7 @@ class _Filler:
     """
 
     def __init__(
-        self, source: str, server: str, environment: Mapping[str, str], inputs: Mapping[str, str]
+        self, source: str, server: str, environment: Mapping[str, str] | None, inputs: Mapping[str, str]
     ) -> None:
         self._source = source
         self._server = server
@@ -234,6 +234,8 @@ class _Filler:
         self.fault = ""
 
     def fill(self, value: Any, key: str) -> Any:
+        if self._environment is None:
+            return value
         if isinstance(value, str):
             return _VARIABLE.sub(lambda match: self._value(match, key), value)
         if isinstance(value, Mapping):
@@ -245,7 +247,8 @@ class _Filler:
 
     def _value(self, match: re.Match[str], key: str) -> str:
         kind, name, default = match[1], match[2], match[3]
-        found = (self._inputs if kind == "input" else self._environment).get(name) or default
+        values = self._inputs if kind == "input" or self._environment is None else self._environment
+        found = values.get(name) or default
         if found is None:
             what = f"the environment variable {name}, which is not set"
             if kind == "input":

@@ -21,6 +21,7 @@ from pegboard.mcp.elicitation import ElicitationHandler
 from pegboard.mcp.framing import unreadable_result
 from pegboard.mcp.inbound import ConnectionClosed, UnreadableAnswer
 from pegboard.mcp.listing import list_catalogue
+from pegboard.mcp.pages import APP_TYPE, APPS
 from pegboard.mcp.process import ServerProcess
 from pegboard.mcp.session import ProtocolSession
 from pegboard.mcp.stdio import stdio_dispatcher
@@ -245,6 +246,8 @@ class Connection:
             logging_callback=self._on_log,
             message_handler=self._on_message,
             client_info=types.Implementation(name="pegboard", version=_version()),
+            # Always, also where nobody looks: what a server offers must not depend on who of us asks.
+            extensions={APPS: {"mimeTypes": [APP_TYPE]}},
         )
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +82,10 @@ class Pins:
         entry = {"sha256": definition.digest, "text": definition.text()}
         self._change(lambda known: known.update({_key(server, definition.name): entry}))
 
+    def names(self, server: str) -> tuple[str, ...]:
+        """The tools of a server whose definition was approved."""
+        return tuple(sorted(k.removeprefix(f"{server}/") for k in self._pins() if k.startswith(f"{server}/")))
+
     def forget(self, server: str) -> int:
         """Drop every pin of a server; how many there were."""
         gone = [k for k in self._pins() if k.startswith(f"{server}/")]
@@ -107,16 +110,6 @@ class Pins:
 def pins_table(state: Path, chain: Callable[[], Chain]) -> JsonTable[dict[str, str]]:
     """Where a machine's approved definitions lie, in its state folder."""
     return JsonTable(state / "mcp" / "pins.json", "approved definitions of tools", chain)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file as a whole, readable by its owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:
-        file.write(text)
-    fresh.replace(path)
 
 
 def _key(server: str, tool: str) -> str:

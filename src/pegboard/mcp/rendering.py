@@ -46,7 +46,8 @@ def hints_of(tool: Tool) -> Json:
         out["destructiveHint"] = (
             bool(kinds & {"delete", "exec", "write", "control", "call", "spend"}) or unknown
         )
-        out["idempotentHint"] = tool.idempotent
+        # Of these, only a call that comes again under its id has no further effect.
+        out["idempotentHint"] = tool.idempotent and not kinds & {"send", "spawn"}
     return out
 
 

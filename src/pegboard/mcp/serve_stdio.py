@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import stat
-import sys
-import threading
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -15,18 +11,10 @@ from pegboard.mcp.framing import LineSplitter, Oversized, size_text
 from pegboard.mcp.request_context import Json, Peer, RequestContext
 from pegboard.mcp.server import ToolServer
 from pegboard.mcp.wire import INVALID_REQUEST, PARSE_ERROR, error_reply
+from pegboard.process.stdio import CHUNK, open_streams
 
 MAX_LINE: Final = 16 * 1024 * 1024
-_CHUNK: Final = 1 << 16
 _LEAVE_S: Final = 2.0
-
-
-def claim_stdout() -> int:
-    """A descriptor of the real standard output; whatever prints from now on goes to standard error instead."""
-    sys.stdout.flush()
-    real = os.dup(1)
-    os.dup2(2, 1)
-    return real
 
 
 async def serve_stdio(service: ToolServer, *, source: int = 0, sink: int = 1) -> None:
@@ -36,56 +24,24 @@ async def serve_stdio(service: ToolServer, *, source: int = 0, sink: int = 1) ->
         source, sink: descriptors, of pipes as hosts give them, or of files (`< calls.jsonl > answers.jsonl`,
             `/dev/null`); both are closed at the end.
     """
-    loop = asyncio.get_running_loop()
-    source, _ = _piped(source, reads=True)
-    sink, written = _piped(sink, reads=False)
-    reader = asyncio.StreamReader(limit=_CHUNK)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
-    transport, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(sink, "wb", 0)
-    )
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    line = _Line(service, writer)
-    service.join(line.peer)
-    try:
-        splitter = LineSplitter(MAX_LINE)
-        while chunk := await reader.read(_CHUNK):
-            for one in splitter.feed(chunk):
-                if isinstance(one, Oversized):
-                    why = f"a message may have {size_text(MAX_LINE)}; this one was dropped"
-                    line.write(error_reply(one.id, INVALID_REQUEST, why))
-                else:
-                    line.take(one)
-            # Wait where the client does not read, so that its pipe and not our memory holds the answers.
-            with suppress(ConnectionError):
-                await writer.drain()
-        await line.finish()
-    finally:
-        service.leave(line.peer)
-        writer.close()
-        with suppress(ConnectionError, OSError, TimeoutError):
-            async with asyncio.timeout(_LEAVE_S):
-                await writer.wait_closed()
-        if written is not None:
-            await asyncio.to_thread(written.join, _LEAVE_S)
-
-
-def _piped(fd: int, *, reads: bool) -> tuple[int, threading.Thread | None]:
-    """A descriptor that an event loop can wait for: a file's bytes go through a pipe and a thread."""
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd):
-        return fd, None
-    out, into = os.pipe()
-    ends = (fd, into) if reads else (out, fd)
-    thread = threading.Thread(target=_copy, args=ends, name="pegboard-stdio", daemon=True)
-    thread.start()
-    return (out if reads else into), thread
-
-
-def _copy(source: int, sink: int) -> None:
-    with suppress(OSError), os.fdopen(source, "rb", 0) as read, os.fdopen(sink, "wb", 0) as write:
-        while chunk := read.read(_CHUNK):
-            write.write(chunk)
+    async with open_streams(source, sink) as (reader, writer):
+        line = _Line(service, writer)
+        service.join(line.peer)
+        try:
+            splitter = LineSplitter(MAX_LINE)
+            while chunk := await reader.read(CHUNK):
+                for one in splitter.feed(chunk):
+                    if isinstance(one, Oversized):
+                        why = f"a message may have {size_text(MAX_LINE)}; this one was dropped"
+                        line.write(error_reply(one.id, INVALID_REQUEST, why))
+                    else:
+                        line.take(one)
+                # Wait where the client does not read, so that its pipe and not our memory holds the answers.
+                with suppress(ConnectionError):
+                    await writer.drain()
+            await line.finish()
+        finally:
+            service.leave(line.peer)
 
 
 class _Line:

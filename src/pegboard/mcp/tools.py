@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard.core.content import Block, Text
@@ -328,7 +329,11 @@ def _effects(server: MCPServer, offer: RemoteTool) -> tuple[Effect, ...]:
 async def _call(server: MCPServer, offer: RemoteTool, arguments: Mapping[str, Any]) -> ToolResult:
     params = {"name": offer.original, "arguments": dict(arguments)}
     raw = await server.call("tools/call", params, what=offer.original, idempotent=offer.idempotent)
-    return tool_result(raw, server=server.name, tool=offer.original, output=offer.output)
+    result = tool_result(raw, server=server.name, tool=offer.original, output=offer.output)
+    if not offer.page:
+        return result
+    page = {"page": {"server": server.name, "uri": offer.page}}
+    return replace(result, notes=replace(result.notes, extra={**result.notes.extra, **page}))
 
 
 async def _read(server: MCPServer, uri: str) -> ToolResult:

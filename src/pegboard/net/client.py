@@ -16,6 +16,8 @@ from pegboard.net.urls import Resolve, Verdict, judge_url, resolve_here
 if TYPE_CHECKING:
     import httpx2
 
+    from pegboard.net.websocket import WebSocket
+
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _ENCODINGS: Final = ("gzip", "x-gzip", "deflate")
 _CONNECT_S: Final = 10.0
@@ -112,7 +114,8 @@ class HttpClient:
             PermissionDenied: it leads to an address that is not public, or to a host that is refused.
             TimedOut: the answer was not complete in time.
             TooLarge: the answer is over `max_bytes`.
-            Unavailable: the server cannot be reached, its certificate is wrong, it redirects in circles, or its answer is broken.
+            Unavailable: the server cannot be reached, its certificate is wrong, it redirects in circles, or its answer is
+                broken; `details["sent"]` is False where it never got the request.
         """
         import httpx2
 
@@ -173,6 +176,33 @@ class HttpClient:
                 f"{_host(url)} did not answer completely within {limit:g} s", retryable=True
             ) from None
 
+    @asynccontextmanager
+    async def websocket(
+        self, url: str, *, headers: Mapping[str, str] | None = None, max_bytes: int = 0
+    ) -> AsyncGenerator[WebSocket]:
+        """A WebSocket to a URL that is checked as those of requests are, closed with the block.
+
+        Args:
+            url: a `ws` or `wss` URL.
+            headers: of the handshake.
+            max_bytes: bytes of one message; 0 = as an answer's.
+
+        Raises:
+            InvalidArguments, PermissionDenied, Unavailable: see `request`.
+        """
+        from pegboard.net.websocket import open_websocket
+
+        scheme, colon, rest = url.partition("://")
+        plain = {"ws": "http", "wss": "https"}.get(scheme.lower(), "")
+        if not plain:
+            raise InvalidArguments(f"{url[:200]!r} is not a ws or wss URL")
+        verdict = await self.check(f"{plain}{colon}{rest}")
+        async with open_websocket(
+            verdict, headers={"User-Agent": self.user_agent, **(headers or {})}, verify=self.verify,
+            max_bytes=max_bytes or self.max_bytes, connect_s=_CONNECT_S,
+        ) as opened:  # fmt: skip
+            yield opened
+
     async def check(self, url: str) -> Verdict:
         """Whether a URL may be connected to, and at which addresses.
 
@@ -226,9 +256,14 @@ class HttpClient:
             ):  # fmt: skip
                 yield answer
         except httpx2.TimeoutException:
-            raise Unavailable(f"{place} took no connection within {_CONNECT_S:g} s", retryable=True) from None
+            raise Unavailable(
+                f"{place} took no connection within {_CONNECT_S:g} s", retryable=True, details={"sent": False}
+            ) from None
         except httpx2.HTTPError as error:
-            raise Unavailable(f"{place} cannot be reached: {_reason(error)}", retryable=True) from error
+            details = {"sent": False} if isinstance(error, httpx2.ConnectError) else {}
+            raise Unavailable(
+                f"{place} cannot be reached: {_reason(error)}", retryable=True, details=details
+            ) from error
 
 
 async def _read(answer: httpx2.Response, most: int, url: str) -> bytes:

@@ -5,8 +5,9 @@ the name itself, connects only to an address that `addresses` calls public, and 
 destination. Names are matched label by label: `*.pkg.example` never matches `notpkg.example`.
 
 A command may hold place holders of secrets. The proxy puts the values in only on the way to a host that the
-secret is bound to, and only over TLS: the command writes `http://HOST/…`, which never leaves this machine as
-it is, and the proxy speaks https to the host. Through a tunnel (CONNECT, SOCKS5) a place holder stays one.
+secret is bound to, and only over TLS. If the command writes `http://HOST/…`, that never leaves this machine as it
+is: the proxy speaks https to the host. In a tunnel (CONNECT, SOCKS5) to such a host it ends the command's TLS and
+opens its own (`interception`). Tunnels to other hosts pass unread.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from ipaddress import ip_address
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from pegboard.core.hosts import host_is
@@ -37,13 +39,16 @@ from pegboard.net.destinations import (
     split_rule,
     within,
 )
-from pegboard.net.substitution import ByteSubstituter, inward, outward, substitute_head
+from pegboard.net.listening import stop_listening
+from pegboard.net.relay import Streams, relay
+from pegboard.net.substitution import inward, outward, substitute_head, withheld
+
+if TYPE_CHECKING:
+    from pegboard.net.authority import CertificateAuthority
 
 _HEAD_LIMIT: Final = 65_536
 _CONNECT_S: Final = 20.0
 _HEAD_S: Final = 30.0
-_IDLE_S: Final = 600.0
-_CHUNK: Final = 65_536
 # A command may try as often as it likes; what is kept of it, and held open for it, has an end.
 _MOST_ATTEMPTS: Final = 10_000
 _MOST_OPEN: Final = 512
@@ -53,7 +58,7 @@ _HOP_HEADERS: Final = frozenset(
     (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive", b"te", b"upgrade")
 )
 
-Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+T = TypeVar("T")
 Dial: TypeAlias = Callable[..., Awaitable[Streams]]
 
 
@@ -81,6 +86,7 @@ class EgressProxy:
         resolve: how names become addresses.
         on_destination: called with every attempt, for the audit.
         substitutions: secrets whose placeholders the command has.
+        authority: ends the command's TLS for the hosts of `substitutions`; None = such tunnels pass unread.
         tls: makes the context for the https connections of `substitutions`; None = the system's authorities.
         refuse: why a host and port must not be reached, empty if they may; asked before the name is resolved.
         most_attempts: connections that may be tried; None = no end, and only the last ones are kept.
@@ -96,13 +102,14 @@ class EgressProxy:
         resolve: Resolve = resolve_here,
         on_destination: Callable[[Destination], None] | None = None,
         substitutions: Sequence[Substitution] = (),
+        authority: CertificateAuthority | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
         refuse: Callable[[str, int], str] | None = None,
         most_attempts: int | None = _MOST_ATTEMPTS,
         dial: Dial = dial_out,
     ) -> None:
         self._swaps = [(swap, [split_rule(rule) for rule in swap.hosts]) for swap in substitutions]
-        self._tls = tls or ssl.create_default_context
+        self._tls = tls or cache(ssl.create_default_context)
         self._rules = None if hosts is None else [split_rule(rule) for rule in hosts]
         self._private = [split_rule(rule) for rule in allow_private]
         self._cidrs = tuple(allow_cidrs)
@@ -114,34 +121,39 @@ class EgressProxy:
         self._most_attempts = most_attempts
         self._dial = dial
         self.destinations: list[Destination] = []
-        self._unfilled: list[tuple[str, str, int]] = []
+        self._notes: dict[str, None] = {}
+        self._authority = authority
+        if authority is not None:
+            authority.on_other_name = self._on_other_name
 
     async def serve(self, listener: socket.socket) -> None:
         """Answer on a listening socket (TCP or Unix); it is ours from now on."""
         listener.setblocking(False)
-        if listener.family == socket.AF_UNIX:
-            self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=_HEAD_LIMIT)
-        else:
-            self._server = await asyncio.start_server(self._accept, sock=listener, limit=_HEAD_LIMIT)
+        start = asyncio.start_unix_server if listener.family == socket.AF_UNIX else asyncio.start_server
+        try:
+            self._server = await start(self._accept, sock=listener, limit=_HEAD_LIMIT)
+        except BaseException:
+            listener.close()
+            raise
 
     async def close(self) -> None:
         """Stop, and cut every connection."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         for task in list(self._open):
             task.cancel()
         if self._open:
             await asyncio.wait(list(self._open), timeout=2.0)
 
     def refusals(self) -> list[str]:
-        """One sentence for each refused destination."""
+        """One sentence for each refused destination, and for each secret that was not put in."""
         seen = dict.fromkeys((d.host, d.port, d.reason, d.hint) for d in self.destinations if not d.allowed)
         return [
-            f"connection to {host}:{port} was refused: {reason}; {hint}" for host, port, reason, hint in seen
-        ] + [
-            f"secret://{name} was not put in for {host}:{port}: an encrypted tunnel cannot be looked into. Write "
-            f"http://{host}/… in the command; it leaves this machine as https."
-            for name, host, port in dict.fromkeys(self._unfilled)
+            *(
+                f"connection to {host}:{port} was refused: {reason}; {hint}"
+                for host, port, reason, hint in seen
+            ),
+            *self._notes,
         ]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -180,11 +192,10 @@ class EgressProxy:
         method, target, version = line.split(b" ", 2)
         if method == b"CONNECT":
             host, port = split_rule(target.decode("ascii"))
-            upstream = await self._upstream_or_refuse(host, port or 443, writer)
-            if upstream is not None:
-                self._unfilled += [(s.name, host, port or 443) for s in self._bound(host, port or 443)]
+            tunnel = await self._or_refuse(self._open_tunnel(host, port or 443), host, port or 443, writer)
+            if tunnel is not None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                await _relay(reader, writer, *upstream)
+                await tunnel((reader, writer))
             return
         url = urlsplit(target.decode("latin-1"))
         if url.scheme != "http" or not url.hostname:
@@ -197,8 +208,11 @@ class EgressProxy:
         swaps = secure or (self._bound(host, port) if private else [])
         if secure:
             port = 443 if port == 80 else port
-        out = outward(swaps)
-        upstream = await self._upstream_or_refuse(host, port, writer, secure=bool(secure), log=not swaps)
+        others = self._others(swaps)
+        out, back = outward(swaps, others), inward(swaps)
+        upstream = await self._or_refuse(
+            self._upstream(host, port, secure=bool(secure), log=not swaps), host, port, writer
+        )
         if upstream is None:
             return
         path = url.path or "/"
@@ -217,28 +231,24 @@ class EgressProxy:
             kept.append(b"Accept-Encoding: identity")
         lines = [b" ".join((method, path.encode("latin-1"), version)), b"Host: " + host_header, *kept]
         whole = b"\r\n".join([*lines, b"Connection: close", b"", b""])
-        upstream[1].write(substitute_head(whole, out) if swaps else whole)
+        upstream[1].write(substitute_head(whole, out, back))
         address = str(upstream[1].get_extra_info("peername", ("?",))[0])
         in_head = out.names(swaps)
         if swaps:
             self._log(host, port, True, address, in_head)
         try:
-            await _relay(reader, writer, *upstream, out=out, back=inward(swaps))
+            await relay((reader, writer), upstream, out=out, back=back)
         finally:
+            for text in withheld(others, out, f"{host}:{port}"):
+                self._note(text)
             if in_body := tuple(n for n in out.names(swaps) if n not in in_head):
                 self._log(host, port, True, address, in_body)
 
-    async def _upstream_or_refuse(
-        self,
-        host: str,
-        port: int,
-        writer: asyncio.StreamWriter,
-        *,
-        secure: bool = False,
-        log: bool = True,
-    ) -> Streams | None:
+    async def _or_refuse(
+        self, work: Awaitable[T], host: str, port: int, writer: asyncio.StreamWriter
+    ) -> T | None:
         try:
-            return await self._upstream(host, port, secure=secure, log=log)
+            return await work
         except DestinationDenied as refusal:
             await _answer(writer, 403, f"Refused by the sandbox: {host}:{port}: {refusal}.")
         except (OSError, TimeoutError) as problem:
@@ -267,7 +277,7 @@ class EgressProxy:
             writer.write(_socks_reply(7))
             return
         try:
-            upstream = await self._upstream(host, port)
+            tunnel = await self._open_tunnel(host, port)
         except DestinationDenied:
             writer.write(_socks_reply(2))
             return
@@ -275,7 +285,42 @@ class EgressProxy:
             writer.write(_socks_reply(4))
             return
         writer.write(_socks_reply(0))
-        await _relay(reader, writer, *upstream)
+        await tunnel((reader, writer))
+
+    async def _open_tunnel(self, host: str, port: int) -> Callable[[Streams], Awaitable[None]]:
+        """A tunnel to an allowed destination, to be called with the command's connection.
+
+        Raises: see `_upstream`.
+        """
+        host = host.rstrip(".").lower()
+        bound = self._bound(host, port)
+        if not bound or self._authority is None:
+            upstream = await self._upstream(host, port)
+            return partial(relay, far=upstream)
+        addresses = await self._check(host, port)
+        from pegboard.net.interception import Interception
+
+        return Interception(
+            host=host,
+            port=port,
+            context=self._authority.context(host),
+            substitutions=bound,
+            others=self._others(bound),
+            connect=lambda secure: self._dial_any(host, port, addresses, secure=secure),
+            note=self._note,
+            on_secrets=lambda address, names: self._log(host, port, True, address, names),
+        ).run
+
+    def _note(self, text: str) -> None:
+        if len(self._notes) < _KEPT:
+            self._notes[text] = None
+
+    def _on_other_name(self, host: str, name: str | None) -> None:
+        asked = f"asked for {name} by SNI" if name else "did not name its host by SNI"
+        self._note(f"a TLS connection to {host} {asked} and was refused: both must be the same host")
+
+    def _others(self, swaps: Sequence[Substitution]) -> list[Substitution]:
+        return [swap for swap, _ in self._swaps if swap not in swaps]
 
     def _bound(self, host: str, port: int) -> list[Substitution]:
         host = host.rstrip(".").lower()
@@ -292,9 +337,13 @@ class EgressProxy:
             log: note the success; who passes False does it later.
 
         Raises:
-            Refused: no rule names it, or an address of it is not public.
+            DestinationDenied: no rule names it, or an address of it is not public.
             OSError: it cannot be reached.
         """
+        return await self._dial_any(host, port, await self._check(host, port), secure=secure, log=log)
+
+    async def _check(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of an allowed destination; raises as `_upstream` does."""
         host = host.rstrip(".").lower()
         if self._most_attempts is not None and len(self.destinations) >= self._most_attempts:
             raise DestinationDenied(f"the command has tried {self._most_attempts:,} connections")
@@ -305,22 +354,26 @@ class EgressProxy:
         if self._refuse is not None and (reason := self._refuse(host, port)):
             raise self._refused(host, port, reason)
         private = self._is_private(host, port)
-        tls = self._tls() if secure else None
         async with asyncio.timeout(_CONNECT_S):
             addresses = await self._addresses(host, port)
-            for address in addresses:
-                reason = None if private or within(address, self._cidrs) else classify(address)
-                if reason is not None:
-                    raise self._refused(
-                        host, port, f"its address {address} is not public ({reason})", OPENED_BY_OWNER
-                    )
-            problem: OSError | None = None
+        for address in addresses:
+            reason = None if private or within(address, self._cidrs) else classify(address)
+            if reason is not None:
+                raise self._refused(
+                    host, port, f"its address {address} is not public ({reason})", OPENED_BY_OWNER
+                )
+        return addresses
+
+    async def _dial_any(
+        self, host: str, port: int, addresses: Sequence[str], *, secure: bool = False, log: bool = True
+    ) -> Streams:
+        host = host.rstrip(".").lower()
+        tls: dict[str, Any] = {"ssl": self._tls(), "server_hostname": host} if secure else {}
+        problem: OSError | None = None
+        async with asyncio.timeout(_CONNECT_S):
             for address in addresses:
                 try:
-                    if tls is None:
-                        streams = await self._dial(address, port)
-                    else:
-                        streams = await self._dial(address, port, ssl=tls, server_hostname=host)
+                    streams = await self._dial(address, port, **tls)
                 except OSError as failed:
                     problem = failed
                     continue
@@ -358,43 +411,6 @@ async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:
     head = f"HTTP/1.1 {status} Pegboard\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
     await writer.drain()
-
-
-async def _relay(
-    near_in: asyncio.StreamReader,
-    near_out: asyncio.StreamWriter,
-    far_in: asyncio.StreamReader,
-    far_out: asyncio.StreamWriter,
-    *,
-    out: ByteSubstituter | None = None,
-    back: ByteSubstituter | None = None,
-) -> None:
-    """Copy both ways until both sides have ended, through `out` and `back` where they are given."""
-
-    async def copy(
-        source: asyncio.StreamReader, target: asyncio.StreamWriter, through: ByteSubstituter | None
-    ) -> None:
-        try:
-            while True:
-                async with asyncio.timeout(_IDLE_S):
-                    data = await source.read(_CHUNK)
-                if not data:
-                    break
-                target.write(data if through is None else through.feed(data))
-                await target.drain()
-            if through is not None:
-                target.write(through.close())
-        except (OSError, TimeoutError):
-            target.close()
-            return
-        with contextlib.suppress(OSError, RuntimeError):
-            if target.can_write_eof():
-                target.write_eof()
-
-    try:
-        await asyncio.gather(copy(near_in, far_out, out), copy(far_in, near_out, back))
-    finally:
-        far_out.close()
 
 
 def _socks_reply(code: int) -> bytes:

@@ -24,6 +24,10 @@ class ByteSubstituter:
         self._held = b""
         self.found: set[bytes] = set()
 
+    def add(self, old: bytes, new: bytes) -> None:
+        """Replace one more text from now on."""
+        self._pairs.append((old, new))
+
     def feed(self, data: bytes) -> bytes:
         """What can go on already."""
         ready = self._replaced(self._held + data)
@@ -36,6 +40,10 @@ class ByteSubstituter:
         """The rest."""
         rest, self._held = self._held, b""
         return rest
+
+    def whole(self, data: bytes) -> bytes:
+        """A text that is no part of a stream."""
+        return self.feed(data) + self.close()
 
     def names(self, substitutions: Sequence[Substitution]) -> tuple[str, ...]:
         """Names of the secrets whose place holders have come by."""
@@ -54,9 +62,10 @@ class ByteSubstituter:
         return next((n for n in range(min(len(old) - 1, len(data)), 0, -1) if data.endswith(old[:n])), 0)
 
 
-def outward(substitutions: Sequence[Substitution]) -> ByteSubstituter:
-    """Place holders become values."""
-    return ByteSubstituter([(s.placeholder.encode(), s.value.encode()) for s in substitutions])
+def outward(substitutions: Sequence[Substitution], others: Sequence[Substitution] = ()) -> ByteSubstituter:
+    """Place holders become values; those of `others` stay, and count as found."""
+    held = [(s.placeholder.encode(), s.placeholder.encode()) for s in others]
+    return ByteSubstituter([*((s.placeholder.encode(), s.value.encode()) for s in substitutions), *held])
 
 
 def inward(substitutions: Sequence[Substitution]) -> ByteSubstituter:
@@ -64,14 +73,31 @@ def inward(substitutions: Sequence[Substitution]) -> ByteSubstituter:
     return ByteSubstituter([(s.value.encode(), s.placeholder.encode()) for s in substitutions])
 
 
-def substitute_head(head: bytes, swapper: ByteSubstituter) -> bytes:
-    """A request's head with the values, those inside a Basic credential (RFC 7617) too."""
+def withheld(others: Sequence[Substitution], out: ByteSubstituter, host: str) -> list[str]:
+    """What to say about secrets whose place holders went to a host that they are not bound to."""
+    found = out.names(others)
+    return [
+        f"secret://{s.name} was not put in for {host}: it may only go to {', '.join(s.hosts)}"
+        for s in others
+        if s.name in found
+    ]
+
+
+def substitute_head(head: bytes, out: ByteSubstituter, back: ByteSubstituter) -> bytes:
+    """A request's head with the values, those inside a Basic credential (RFC 7617) too.
+
+    Such a credential holds the value in another spelling: `back` learns to take it out of the answer.
+    """
 
     def credential(match: re.Match[bytes]) -> bytes:
         try:
             inner = base64.b64decode(match[2], validate=True)
         except ValueError:
             return match[0]
-        return match[1] + base64.b64encode(swapper.feed(inner) + swapper.close())
+        filled = out.whole(inner)
+        if filled == inner:
+            return match[0]
+        back.add(made := base64.b64encode(filled), match[2])
+        return match[1] + made
 
-    return swapper.feed(_BASIC.sub(credential, head)) + swapper.close()
+    return out.whole(_BASIC.sub(credential, head))

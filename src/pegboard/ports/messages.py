@@ -101,7 +101,8 @@ class OutboundMessage:
         media: at most 10 files, 20 MB in all.
         caption: the text under the media.
         reply_to: id of the message in the chat that it answers.
-        target_id: id of the message in the chat that is edited, deleted or reacted to.
+        target_id: id of the message in the chat that is edited, deleted or reacted to; of a `send`, of the one that it
+            replaces.
         silent: without a notification.
         buttons: at most 8.
         options: of a poll, 2 to 10.

@@ -159,7 +159,7 @@ class Schedules(Protocol):
 
         Args:
             job: which.
-            changes: `message`, `name`, `schedule` and `zone` as in JobRequest, `enabled`.
+            changes: `message`, `name`, `schedule`, `zone`, `wake` and `check` as in JobRequest, `enabled`, `session`.
 
         Raises:
             NotFound: there is none; the hint names those there are.

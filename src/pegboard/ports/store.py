@@ -169,6 +169,7 @@ class Store(Protocol):
         end: str | None = None,
         reverse: bool = False,
         limit: int | None = None,
+        keys: Sequence[str] | None = None,
     ) -> list[Row]:
         """Rows with `start` <= key < `end` in the order of their keys' code points.
 
@@ -176,6 +177,7 @@ class Store(Protocol):
             end: None = to the last.
             reverse: from the last key down.
             limit: at most so many.
+            keys: only these; None = whichever there are.
         """
         ...
 

@@ -10,6 +10,8 @@ from pegboard.core.transcript import Usage
 
 Status: TypeAlias = Literal["running", "suspended", "done", "failed", "limit", "stopped"]
 
+Isolation: TypeAlias = Literal["", "worktree"]
+
 ACTIVE: Final = frozenset({"running", "suspended"})
 """The status of a subagent that has not reported yet."""
 
@@ -26,6 +28,7 @@ class AgentSpec:
             searching files, commands, and the web.
         model: as `--model` takes it; empty = its parent's.
         turns: the most model turns.
+        isolation: `worktree` = it works in a git worktree and branch of its own; empty = in its parent's folder.
     """
 
     name: str
@@ -34,6 +37,7 @@ class AgentSpec:
     tools: tuple[str, ...] | None = None
     model: str = ""
     turns: int = 15
+    isolation: Isolation = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

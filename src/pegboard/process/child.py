@@ -205,6 +205,16 @@ class Child:
         await self.wait_gone(_REAP_WITHIN_S)
         self.abandon()
 
+    def kill_now(self) -> None:
+        """Kill and reap it from outside its event loop, which has ended: nothing is awaited."""
+        kill_tree(self.pid, self.mark)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_REAP_WITHIN_S)
+        self.abandon()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
     async def wait_gone(self, timeout_s: float | None = None) -> bool:
         """Wait until the process is reaped; False when `timeout_s` seconds passed first."""
         return await _within(self.gone, timeout_s)

@@ -26,7 +26,7 @@ class Availability:
     def allows(self, tool: str, model: str) -> bool:
         """Whether a model may have a tool."""
         return all(
-            any(_matches(model, m) for m in models)
+            any(matches_model(model, m) for m in models)
             for pattern, models in self._rules.items()
             if fnmatchcase(tool, pattern)
         )
@@ -42,7 +42,7 @@ class Availability:
         return self._kits[key]
 
 
-def _matches(model: str, pattern: str) -> bool:
+def matches_model(model: str, pattern: str) -> bool:
     """`openai:gpt-5`, `gpt-5` and `gpt-*` all name `openai:gpt-5` and `openai:gpt-5@http://host/v1`."""
     model, pattern = model.lower(), pattern.lower()
     family, colon, name = model.partition(":")

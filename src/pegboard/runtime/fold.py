@@ -288,12 +288,15 @@ def _close(history: History, calls: tuple[ToolCall, ...]) -> None:
 
 
 def interrupted(
-    call: ToolCall, started: Container[str | None], waiting: Container[str | None] = ()
+    call: ToolCall, started: Container[str | None], waiting: Mapping[str, ToolResult] | None = None
 ) -> ToolResult:
     """The result of a call that the end of the process, or of the wait for it, left without one."""
-    if call.id in waiting:
+    waited = None if waiting is None else waiting.get(call.id or "")
+    if waited is not None:
         message = f"{call.name} waited for an answer that did not come before the conversation went on"
         hint = "It did not run. Call it again if it is still needed."
+        if waited.error is not None and "inner" in waited.error.details:
+            hint = "It ran up to there. Check what its calls have changed before calling again."
     elif call.id in started:
         message = f"the process ended while {call.name} ran; it is unknown whether it took effect"
         hint = "Check the state it would have changed before calling again."
@@ -335,7 +338,7 @@ def split_calls(history: History, toolkit: Toolkit, answers: Mapping[str, Any]) 
             out.results.append((call, failed_call(call, over_limit_error(call, history.over))))
         elif waiting is not None and waiting.error is not None:
             details = waiting.error.details
-            if details.get("kind") == "approval":
+            if details.get("kind") == "approval" or "inner" in details:
                 asked = history.requests.get(call.id or "")
                 said_no = asked is not None and isinstance(answers.get(asked.approval), Refused)
                 _run(call, out, refused=said_no)
@@ -344,12 +347,23 @@ def split_calls(history: History, toolkit: Toolkit, answers: Mapping[str, Any]) 
                     (call, answered_result(call.id or "", waiting.tool, answers[details["pending"]]))
                 )
             else:
-                out.pending.append({**details, "call_id": call.id, "tool": waiting.tool})
+                out.pending += waits_of(details, call.id or "", waiting.tool)
         elif call.id in history.started and not _repeatable(call, toolkit):
             out.results.append((call, interrupted(call, history.started)))
         else:
             _run(call, out)
     return out
+
+
+def waits_of(details: Mapping[str, Any], call_id: str, tool: str) -> list[dict[str, Any]]:
+    """What a suspended call waits for: a program for each of its calls that wait, any other for one answer.
+
+    Args:
+        details: of its error.
+        call_id, tool: the call.
+    """
+    inner = details.get("inner")
+    return [dict(one) for one in inner] if inner else [{**details, "call_id": call_id, "tool": tool}]
 
 
 def _run(call: ToolCall, out: OpenCalls, *, refused: bool = False) -> None:

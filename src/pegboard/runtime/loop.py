@@ -10,7 +10,7 @@ from os.path import basename
 from typing import Any, Final, Literal, TypeAlias
 
 from pegboard.core.call.pipeline import CallStep, Executor
-from pegboard.core.content import ToolCall
+from pegboard.core.content import Image, Text, ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError, ToolError
 from pegboard.core.events import (
@@ -33,14 +33,15 @@ from pegboard.runtime.budget import USED_UP, LimitUse, RunBudget
 from pegboard.runtime.compaction import Window
 from pegboard.runtime.engine import Engine, engine_of
 from pegboard.runtime.engine.local import LocalEngine
-from pegboard.runtime.fold import History, interrupted_results, split_calls
+from pegboard.runtime.fold import History, interrupted_results, split_calls, waits_of
 from pegboard.runtime.refusals import failed_call, over_limit_error, refused_calls, truncated_calls
 from pegboard.runtime.repeats import RepeatGuard
+from pegboard.runtime.stop import StopWatch
 from pegboard.runtime.telemetry import Telemetry
 from pegboard.runtime.turns import ModelTurns, RunState, WindowedConversation
 from pegboard.runtime.until import MOST_ROUNDS, UNTIL_FAILED, UntilCommand
 
-Status: TypeAlias = Literal["done", "suspended", "limit", "failed"]
+Status: TypeAlias = Literal["done", "suspended", "limit", "failed", "cancelled"]
 
 BUDGET_NOTE: Final = (
     "[The budget of this run is used up ({what}). Answer now with what you have, without calling tools; "
@@ -163,6 +164,8 @@ class Loop:
         receive: takes in what has arrived for the session, asked before each request and once more before the run
             ends (then with True: it may wait for what the run has started); None = nothing arrives.
         task_by, task_labels, task_source: who wrote the task, see UserTold.
+        stopped: returns once somebody wants the run to be stopped; None = nobody can.
+        task_images: pictures that the task brings along.
     """
 
     model: Model
@@ -193,6 +196,8 @@ class Loop:
     task_by: str = "user"
     task_labels: tuple[str, ...] = ()
     task_source: str = ""
+    stopped: Callable[[], Awaitable[None]] | None = None
+    task_images: tuple[Image, ...] = ()
 
     async def run(
         self, task: str, *, state: RunState, context: Context, history: History | None = None
@@ -215,6 +220,7 @@ class Loop:
         over = "" if before is None else before.over
         local = LocalEngine.after(before, self.recorder, self.answers, self.clock)
         engine = engine_of(state.session, local, self.recorder)
+        stop = StopWatch(self.stopped)
         try:
             last = self._begin(talk, task, state, context, history)
             if history is not None and not task and history.open_calls:
@@ -227,10 +233,14 @@ class Loop:
             else:
                 ended = await self._turns(talk, state, context, state.budget, last, engine)
         except asyncio.CancelledError:
-            self._record(self._finished(state, RunEnd("failed", "", "cancelled")))
-            raise
+            ended = RunEnd("cancelled", "")
+            if not stop.is_stopped():
+                self._record(self._finished(state, ended))
+                raise
         except Exception as error:  # noqa: BLE001  The run's boundary: whatever broke, its end is told.
             ended = RunEnd("failed", "", f"{type(error).__name__}: {error}")
+        finally:
+            await stop.close()
         finished = self._finished(state, ended)
         self._record(finished)
         return finished
@@ -439,21 +449,21 @@ class Loop:
     ) -> tuple[tuple[ToolResult, ...], str]:
         """Carry out the calls of one turn; the executor records them. With a note where they repeat."""
         context = replace(context, run=state.id, session=state.session, labels=frozenset(state.labels))
+        offered = self._offered(message.model)
         refused = refused_calls(
-            self.executor.toolkit,
-            calls,
-            state.budget,
-            self._offered(message.model),
-            truncated_calls(message),
-        )
+            self.executor.toolkit, calls, state.budget, offered, truncated_calls(message)
+        )  # fmt: skip
         step = partial(self._step, engine)
+        state.asked.check = partial(
+            refused_calls, self.executor.toolkit, budget=state.budget, offered=offered, broken={}
+        )
         results = await self._call_allowed(calls, refused, context, state, step) if refused else (
             await self.executor.turn(calls, context, state.asked, step=step)
         )  # fmt: skip
         for result in results:
             state.labels.update(result.notes.labels)
             if result.error is not None and result.error.code == "suspended":
-                state.pending.append({**result.error.details, "call_id": result.call_id, "tool": result.tool})
+                state.pending += waits_of(result.error.details, result.call_id, result.tool)
         warning = repeats.warning(calls, results)
         if warning:
             self._record(Notice(text=warning))
@@ -507,6 +517,10 @@ class Loop:
     ) -> None:
         """Answer the calls that an ended process left open, or that waited."""
         kit = self.executor.toolkit
+        state.asked.answers = self.answers
+        state.asked.waited = {
+            key: result.error.details for key, result in history.waiting.items() if result.error is not None
+        }
         found = split_calls(history, kit, self.answers)
         state.pending += found.pending
         done = dict(history.done)
@@ -554,9 +568,8 @@ class Loop:
 
     def _add_task(self, conversation: WindowedConversation, task: str, state: RunState) -> None:
         state.labels.update(self.task_labels)
-        self._add_user_message(
-            conversation, UserMessage.of(task), by=self.task_by, labels=self.task_labels
-        )  # fmt: skip
+        message = UserMessage((Text(task), *self.task_images))
+        self._add_user_message(conversation, message, by=self.task_by, labels=self.task_labels)
 
     def _add_user_message(
         self,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from pegboard.core.call.call import Turn, outer_id
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
 from pegboard.core.errors import ModelError
@@ -26,6 +27,7 @@ from pegboard.core.result import ToolResult
 from pegboard.core.transcript import Message
 from pegboard.ports.model import AskedAgain, ModelEvent, TurnEnd
 from pegboard.runtime.answers import VOID
+from pegboard.runtime.budget import BEYOND
 from pegboard.runtime.script import CALL_EVENTS, RecordEnds, ReplayLog
 from pegboard.runtime.tokens import message_tokens
 from pegboard.runtime.turns import ASKED_AGAIN
@@ -105,7 +107,7 @@ class RecordedModel:
                 yield TurnEnd(message)
             case None:
                 raise RecordEnds
-            case RunFinished(error="cancelled"):
+            case RunFinished() if event.was_cancelled:
                 raise asyncio.CancelledError
             case RunFinished(status="limit") if "; then: " in event.error:
                 raise _Failed(event.error.split("; then: ", 1)[1])
@@ -150,7 +152,7 @@ class RecordedExecutor:
         return _RecordedTool(name=known, idempotent=not (told and told.code == "interrupted"))
 
     async def turn(
-        self, calls: Sequence[ToolCall], context: Context, shared: object = None, *, step: object = None
+        self, calls: Sequence[ToolCall], context: Context, shared: Turn | None = None, *, step: object = None
     ) -> tuple[ToolResult, ...]:
         """See TurnExecutor."""
         wanted = {c.id or "": c for c in calls}
@@ -161,18 +163,26 @@ class RecordedExecutor:
             event = self._script.next
             if event is None:
                 raise RecordEnds
-            if isinstance(event, RunFinished) and event.error == "cancelled":
+            if isinstance(event, RunFinished) and event.was_cancelled:
                 raise asyncio.CancelledError
             if not isinstance(event, CALL_EVENTS):
                 missing = ", ".join(c.name for i, c in wanted.items() if i not in done)
                 raise self._script.report_difference(f"the calls {missing}")
             if isinstance(event, CallFinished):
+                if outer_id(event.result.call_id) in wanted:
+                    # What a program called counts towards the run's limits, as it did then.
+                    error = event.result.error
+                    beyond = error is not None and BEYOND in error.details
+                    if shared is not None and shared.check is not None and not beyond:
+                        shared.check([ToolCall(event.result.call_id, event.result.tool, {})])
+                    await self._script.on_call(event, context)
+                    continue
                 if event.result.call_id not in wanted:
                     raise self._script.report_difference(f"the calls {', '.join(wanted)}")
                 done[event.result.call_id] = event.result
             await self._script.on_call(event, context)
         after = self._script.next
-        if isinstance(after, RunFinished) and after.error == "cancelled":
+        if isinstance(after, RunFinished) and after.was_cancelled:
             raise asyncio.CancelledError
         return tuple(done[c.id or ""] for c in calls)
 

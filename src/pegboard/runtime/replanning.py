@@ -15,7 +15,7 @@ from pegboard.core.call.authorise import REFUSED_BEFORE, check_secrets, evaluate
 from pegboard.core.call.call import Call
 from pegboard.core.call.pipeline import Pipeline
 from pegboard.core.call.plan import decode, plan, situation_of
-from pegboard.core.call.shape import as_tool_error, shape_error
+from pegboard.core.call.shape import as_tool_error, denial, shape_error
 from pegboard.core.codec import event_to_dict
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
@@ -83,6 +83,7 @@ class Replanner:
     _taints: TaintTracker | None = field(init=False, repr=False)
     _provenance: MemoryProvenance = field(default_factory=MemoryProvenance, repr=False)
     _seen: dict[str, _Seen] = field(default_factory=dict[str, "_Seen"], repr=False)
+    _results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult], repr=False)
     _lost: dict[str, CallFinished] = field(default_factory=dict[str, CallFinished], repr=False)
 
     def __post_init__(self) -> None:
@@ -110,11 +111,16 @@ class Replanner:
 
     def on_turn(self, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> None:
         """The calls of a model turn come, with the results that the record has of them."""
+        self._results = results
         self._seen = {id: _Seen(call, results.get(id)) for id, call in calls.items()}
 
     async def on_call_started(self, recorded: CallStarted, context: Context) -> Event:
         """The start of a call as it would be recorded now, or its failure where it would not start."""
         seen = self._seen.get(recorded.call_id)
+        if seen is None and recorded.parent in self._seen:
+            # A call of a program: what was sent is known by what was decoded.
+            sent = ToolCall(recorded.call_id, recorded.tool, dict(recorded.arguments))
+            seen = self._seen[recorded.call_id] = _Seen(sent, self._results.get(recorded.call_id))
         if seen is None:
             return recorded
         if _MARK in json.dumps(event_to_dict(recorded), default=str):
@@ -141,7 +147,18 @@ class Replanner:
             failure = as_tool_error(error)
             if failure.code in _BORDERS:
                 self.checked += 1
-                return self._stopped(seen, failure)
+                stopped = self._stopped(seen, failure)
+                if not isinstance(failure, PermissionDenied):
+                    return stopped
+                denied = denial(ALLOWED, failure)
+                return replace(
+                    now,
+                    effects=call.plan.effects,
+                    changes=(),
+                    decision="deny",
+                    rule=denied.rule,
+                    reason=denied.reason,
+                )
             self._tell(
                 recorded.tool,
                 f"what it was planned on has changed since ({clip(failure.message, 0, 160)})",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pegboard.core.call.pipeline import Executor
+from pegboard.core.content import Image
 from pegboard.core.context import Context
 from pegboard.core.errors import PegboardError
 from pegboard.core.events import (
@@ -20,6 +21,7 @@ from pegboard.core.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    UserSaid,
     UserTold,
 )
 from pegboard.core.limits import Limits
@@ -93,6 +95,12 @@ def split(events: Sequence[Event], run: str) -> tuple[list[Event], list[Event]]:
     return list(events[:start]), mine
 
 
+def _images(segment: Sequence[Event]) -> tuple[Image, ...]:
+    """The pictures that a run's task brought along."""
+    said = next((e for e in segment if isinstance(e, UserSaid)), None)
+    return () if said is None else tuple(b for b in said.message.content if isinstance(b, Image))
+
+
 async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[Event]) -> RunFinished | None:
     """Replay one part; None where its process ended without telling."""
     first = segment[0]
@@ -122,6 +130,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         task_by=started.detail.get("by", "user"),
         task_labels=tuple(started.detail.get("labels", ())),
         task_source=started.detail.get("source", ""),
+        task_images=_images(segment),
     )
     state = RunState(
         id=started.run, session=started.session, spent_s=script.spent_s, mark=str(detail.get("mark", ""))
@@ -142,7 +151,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         raise script.fault or script.report_difference(None) from None
     except asyncio.CancelledError:
         last = script.events[script.place - 1]
-        if isinstance(last, RunFinished) and last.error == "cancelled":
+        if isinstance(last, RunFinished) and last.was_cancelled:
             return last
         raise
 

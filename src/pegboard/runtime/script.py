@@ -20,6 +20,7 @@ from pegboard.core.events import (
     Event,
     ModelReplied,
     Notice,
+    PermissionJudged,
     PermissionRequested,
     RunFinished,
     RunResumed,
@@ -31,7 +32,7 @@ from pegboard.runtime.budget import WALL
 from pegboard.runtime.loop import MISFIT_NOTE, POLICY
 from pegboard.runtime.replanning import Replanner, results_in
 
-CALL_EVENTS: Final = (CallStarted, CallFinished, PermissionRequested)
+CALL_EVENTS: Final = (CallStarted, CallFinished, PermissionRequested, PermissionJudged)
 """Events of which a call leaves any number."""
 
 
@@ -120,6 +121,13 @@ class ReplayLog:
             and (whence := {k: v for k, v in recorded.detail.items() if k in (IMPORTED, BRANCHED)})
         ):
             event = replace(event, detail={**event.detail, **whence})
+        elif isinstance(event, RunFinished) and event.was_cancelled and isinstance(recorded, RunFinished):
+            # Runs of earlier versions that were cancelled say it in another way.
+            event = (
+                replace(event, status=recorded.status, error=recorded.error)
+                if recorded.was_cancelled
+                else event
+            )
         text = text_of_event(event)
         if self.fault is not None or text != self.texts[self.place]:
             raise self.report_difference(text)
@@ -142,7 +150,7 @@ class ReplayLog:
 
     async def flush(self, *, power_loss: bool = False) -> None:
         """Nothing to wait for; a run that was cancelled while it waited here is cancelled again."""
-        if isinstance(self.next, RunFinished) and self.next.error == "cancelled":
+        if isinstance(self.next, RunFinished) and self.next.was_cancelled:
             raise asyncio.CancelledError
 
     def monotonic(self) -> float:

@@ -23,7 +23,7 @@ from pegboard.store.log import DAMAGED, FOLDED, UNREADABLE, Log, decode_events, 
 WAIT_S = 10.0
 """Seconds that a process waits for another one that works on the same session."""
 
-FOLD_EVERY: Final = 2000
+FOLD_EVERY: Final = 500
 """Events of earlier runs after which a session's next opening does not read them any more."""
 
 
@@ -35,11 +35,13 @@ class Backing:
         store: their events and leases.
         chain: what their streams are chained with; None = they are only numbered.
         redact: takes secrets out of a text before it is kept, and says whether there was one.
+        leases: the store's, where somebody has looked at them already; None = new ones.
     """
 
     store: Store
     chain: Chain | None = None
     redact: Redact | None = None
+    leases: Leases | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +80,7 @@ async def open_session(
         check_session_key(key)
     except InvalidArguments as error:
         raise ConfigError(error.message) from None
-    lease = await Leases(backing.store).acquire(key, wait_s)
+    lease = await (backing.leases or Leases(backing.store)).acquire(key, wait_s)
     try:
         log = await Log.open(backing.store, key, chain=backing.chain, redact=backing.redact, run=run)
         earlier = await _folded(backing.store, key, log.last)

@@ -66,6 +66,10 @@ class Host(Protocol):
         """Work on a subagent's session until the block ends."""
         ...
 
+    async def finish(self, child: Child, spec: AgentSpec) -> str:
+        """A subagent has ended: remove the worktree that it worked in if it is unchanged; else a text that names it."""
+        ...
+
 
 class SubagentRuns:
     """The Subagents port.
@@ -216,7 +220,7 @@ class SubagentRuns:
             except SessionBusy:
                 await self._until_ended(child)  # Another process has taken it up; it reports there.
             except PegboardError as error:
-                await self._settle(child, "failed", error=str(error))
+                await self._settle(child, "failed", answer=await self._finish(child), error=str(error))
 
     async def _until_ended(self, child: Child) -> None:
         while True:
@@ -250,9 +254,19 @@ class SubagentRuns:
                         if event.type in _LOOKED_AT and await _is_stopped(children, child):
                             return
         if finished is not None:
-            await self._settle(
-                child, finished.status, finished.answer, finished.error, finished.usage, tuple(sorted(labels))
-            )
+            status = "stopped" if finished.status == "cancelled" else finished.status
+            made = "" if status == "suspended" else await self._finish(child)
+            answer = f"{finished.answer}\n\n{made}".strip() if made else finished.answer
+            await self._settle(child, status, answer, finished.error, finished.usage, tuple(sorted(labels)))
+
+    async def _finish(self, child: Child) -> str:
+        """See Host."""
+        try:
+            return await self._host.finish(child, self._spec(child.agent))
+        except InvalidArguments:
+            return ""  # Its agent is in the settings no more.
+        except PegboardError as error:
+            return f"Its worktree could not be closed: {error}"
 
     async def _settle(
         self,
@@ -287,6 +301,8 @@ class SubagentRuns:
         if (task := self._tasks.get(child.id)) is not None:
             task.cancel()
             await asyncio.wait([task])
+        if made := await self._finish(child):
+            stopped = await children.change(child.id, lambda now: replace(now, answer=made))
         for below in await children.of(child.session):
             await self._stop(below, children)
         return stopped

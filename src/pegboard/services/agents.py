@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pegboard.core.errors import ConfigError
 from pegboard.ports.subagents import AgentSpec, Child
@@ -10,6 +11,16 @@ from pegboard.runtime.subagents import log_lines
 from pegboard.services.history import History
 from pegboard.services.runtime import Runtime
 from pegboard.store.children import Children
+from pegboard.store.runs import RunRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentNode:
+    """A subagent, the latest run of its session (empty: it has none yet), and the subagents that it has started."""
+
+    child: Child
+    run: str
+    agents: tuple[AgentNode, ...] = ()
 
 
 class Agents:
@@ -26,12 +37,28 @@ class Agents:
 
     def list(self) -> Sequence[AgentSpec]:
         """The agents that can be started by name."""
-        return self._runtime.config.agents
+        return self._runtime.config.all_agents()
 
     async def children(self, *, session: str | None = None) -> Sequence[Child]:
         """The subagents that were started, oldest first; `session`: by this one only."""
         children = Children(self._history.store)
         return await (children.all() if session is None else children.of(session))
+
+    async def tree(self, row: RunRow) -> Sequence[AgentNode]:
+        """The subagents that a run has started, oldest first, each with those that it has started itself."""
+        below: dict[str, list[Child]] = {}
+        for child in await self.children():
+            below.setdefault(child.parent, []).append(child)
+        return [
+            await self._node(child, below)
+            for child in below.get(row.stream, ())
+            if child.parent_run in ("", row.id)
+        ]
+
+    async def _node(self, child: Child, below: Mapping[str, Sequence[Child]]) -> AgentNode:
+        runs = await self._history.runs(session=child.session, limit=1)
+        nodes = [await self._node(one, below) for one in below.get(child.session, ())]
+        return AgentNode(child=child, run=runs[0].id if runs else "", agents=tuple(nodes))
 
     async def child(self, prefix: str) -> Child:
         """A subagent by its id or the unique start of one.

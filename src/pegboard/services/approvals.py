@@ -10,18 +10,23 @@ from pegboard.core.call.call import new_id
 from pegboard.core.effects import Change, Effect
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import PermissionRequested, RunFinished, RunStarted
-from pegboard.core.limits import Clock
+from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.policy.approval import ApprovalRequest, Approved, Refused
 from pegboard.core.policy.grants import Grant
+from pegboard.core.policy.policy import PROPOSE_PLAN
+from pegboard.core.policy.rules import Rule
 from pegboard.services.history import History
 from pegboard.store.answers import Answer, Answers
 from pegboard.store.grants import StoredGrants
-from pegboard.store.runs import RunRow
+from pegboard.store.runs import RunList, RunRow
 
 CLIENTS: Final = "mcp"
 """The agent of a client's waiting call; nothing resumes its run but the client's own next call."""
 
 MAX_WAITING: Final = 100
+
+SCOPES: Final = ("once", "run", "session", "always")
+"""How long a yes may hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +39,11 @@ class PendingCall:
         run, session, task: where it waits.
         call_id, tool: the call.
         effects, changes, reason, novel: what an approval is asked for, and what of it is done for the first time.
-        question: what a person is asked, empty for approvals.
+        question: what a person is asked, empty for approvals. `options`: the answers that are suggested.
         since: seconds since the epoch.
         answer: what was answered already, empty while nothing was.
+        verdicts: the policy's answer to each of the effects, with the rule that gave it and why.
+        agent, model: who asks.
     """
 
     key: str
@@ -51,8 +58,20 @@ class PendingCall:
     reason: str = ""
     novel: tuple[str, ...] = ()
     question: str = ""
+    options: tuple[str, ...] = ()
     since: float = 0.0
     answer: str = ""
+    verdicts: tuple[Mapping[str, Any], ...] = ()
+    agent: str = ""
+    model: str = ""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """How long a yes to it may hold; none where it is no approval."""
+        if self.kind != "approval":
+            return ()
+        # A plan is allowed as a whole, and a client's call is asked for again each time.
+        return SCOPES[:1] if self.tool == PROPOSE_PLAN or self.agent == CLIENTS else SCOPES
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
@@ -61,6 +80,8 @@ class PendingCall:
             "task": self.task, "call_id": self.call_id, "tool": self.tool,
             "effects": [e.to_dict() for e in self.effects], "changes": [c.to_dict() for c in self.changes],
             "reason": self.reason, "novel": list(self.novel), "question": self.question, "since": self.since, "answer": self.answer,
+            "verdicts": [dict(v) for v in self.verdicts], "agent": self.agent, "model": self.model,
+            "scopes": list(self.scopes),
         }  # fmt: skip
 
 
@@ -92,11 +113,12 @@ class Approvals:
 
     async def pending(self, run: str | None = None) -> list[PendingCall]:
         """What waits now, of one run or of all, newest first."""
-        out: list[PendingCall] = []
-        for row in await self._history.runs(status="suspended"):
-            if run in (None, row.id) and await self._is_last(row):
-                out += await self._waiting_calls(row)
-        return out
+        if run is None:
+            rows = await self._history.runs(status="suspended")
+        else:
+            row = await RunList(self._history.store).get(run)
+            rows = [] if row is None or row.status != "suspended" else [row]
+        return [call for row in rows if await self._is_last(row) for call in await self._waiting_calls(row)]
 
     async def answer(self, key: str, answer: Answer) -> PendingCall:
         """Keep an answer; the run goes on with it when it is resumed.
@@ -169,6 +191,7 @@ class Approvals:
             PermissionRequested(
                 approval=key, call_id=request.call.id or "", tool=request.tool, effects=request.effects,
                 changes=request.changes, reason=request.reason, digest=request.digest, novel=request.novel,
+                verdicts=request.verdicts,
             ),
             RunFinished(run=run, status="suspended", answer="", pending=(pending,)),
         )  # fmt: skip
@@ -182,6 +205,48 @@ class Approvals:
             return []
         await self._grants.refresh()
         return list(self._grants.list())
+
+    async def give(
+        self,
+        rule: str,
+        sender: str,
+        *,
+        workspace: str,
+        expires_s: float,
+        uses: int | None = None,
+        by: str = "",
+    ) -> Grant:
+        """Allow one sender more for a while, where the policy would ask. Denials, the mode's ceiling and what only a
+        person answers stay as they are.
+
+        Args:
+            rule: what, as an allow rule writes it: `exec:git push **`, with or without `allow` before it.
+            sender: who, as `CHANNEL:SENDER`: `telegram:42`, or `gateway:NAME` for the token of that name.
+            workspace: where, a real path.
+            expires_s: how long, in seconds.
+            uses: how often; None = as often as wanted.
+            by: who gives it.
+
+        Raises:
+            ConfigError: the rule allows nothing, or the sender has no channel.
+        """
+        if self._grants is None:
+            raise ConfigError("grants are not kept here")
+        line = rule if rule.split(" ", 1)[0] in ("allow", "ask", "deny") else f"allow {rule}"
+        parsed = Rule.parse(line, source="grant")
+        if parsed.verdict != "allow" or parsed.override or parsed.observe:
+            raise ConfigError(f"{rule!r} is no plain allow rule; write for example: exec:git push **")
+        channel, _, who = sender.partition(":")
+        if not channel or not who:
+            raise ConfigError(
+                f"expected CHANNEL:SENDER, got {sender!r}; for example telegram:42 or gateway:ann"
+            )
+        grant = Grant(
+            id=new_id("gr"), tool="", effects=(), workspace=workspace, sender=sender, rule=line, by=by,
+            expires_at=(self._clock or SystemClock()).now() + expires_s, uses_left=uses,
+        )  # fmt: skip
+        await self._grants.give(grant)
+        return grant
 
     async def revoke(self, grant: str) -> None:
         """End a grant.
@@ -221,7 +286,9 @@ class Approvals:
                     reason="" if asked is None else asked.reason,
                     novel=() if asked is None else asked.novel,
                     question=str(one.get("question", "")), since=row.ended,
+                    options=tuple(map(str, one.get("options") or ())),
                     answer=_answer_text(answers.get(key)),
+                    verdicts=() if asked is None else asked.verdicts, agent=row.agent, model=row.model,
                 )
             )  # fmt: skip
         return out

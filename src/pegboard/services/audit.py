@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pegboard.config.models import AcceptedServers
 from pegboard.config.paths import Paths
-from pegboard.config.trust import Trust
+from pegboard.config.trust import Trust, plugins_table
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import DestinationTried
 from pegboard.core.limits import Clock, SystemClock
@@ -187,7 +187,12 @@ class Audit:
 
     def _lists(self) -> list[JsonTable[Any]]:
         pins = pins_table(self._paths.state, self._paths.chain)
-        return [Trust(self._paths).table, AcceptedServers(self._paths).table, pins]
+        return [
+            Trust(self._paths).table,
+            AcceptedServers(self._paths).table,
+            pins,
+            plugins_table(self._paths),
+        ]
 
     async def anchor(self) -> str:
         """The ends of all sessions and the state of the tables, as one line of JSON to keep elsewhere.

@@ -110,7 +110,13 @@ class Calls:
         self._history = history
 
     async def call(
-        self, tool: str, arguments: str | Mapping[str, Any], interaction: Interaction = NOBODY
+        self,
+        tool: str,
+        arguments: str | Mapping[str, Any],
+        interaction: Interaction = NOBODY,
+        *,
+        session: str = SESSION,
+        origin: Mapping[str, str] | None = None,
     ) -> Outcome:
         """Carry out a call and record it.
 
@@ -118,13 +124,15 @@ class Calls:
             tool: its name, or an alias.
             arguments: a mapping, or JSON text.
             interaction: who answers.
+            session: where it is recorded.
+            origin: who sent it, as a call's context tells it; None = whoever is at this machine.
 
         Raises:
             StoreError: it cannot be recorded; then nothing was done.
         """
-        async with self._runtime.executor(interaction, session=SESSION, only=tool) as executor:
-            async with self._history.log(SESSION) as log:
-                run = _RecordedCall(executor, log, str(self._runtime.workspace))
+        async with self._runtime.executor(interaction, session=session, only=tool) as executor:
+            async with self._history.log(session) as log:
+                run = _RecordedCall(executor, log, str(self._runtime.workspace), origin or {})
                 async with self._history.single_call(run.id):
                     await run.call(tool, arguments)
                     await log.flush()
@@ -144,8 +152,9 @@ class _RecordedCall:
     result: ToolResult
     outline: Preview = Preview()
 
-    def __init__(self, executor: ToolExecutor, log: Log, workspace: str) -> None:
+    def __init__(self, executor: ToolExecutor, log: Log, workspace: str, origin: Mapping[str, str]) -> None:
         self._executor = executor
+        self._origin = origin
         self._workspace = workspace
         self._log = log
         self._events = MemoryRecorder(keep=None)
@@ -153,7 +162,7 @@ class _RecordedCall:
 
     async def call(self, tool: str, arguments: str | Mapping[str, Any]) -> None:
         await self._executor.refresh_tools(tool)
-        context = replace(self._executor.context, run=self.id)
+        context = replace(self._executor.context, run=self.id, origin=self._origin)
         self.record(
             RunStarted(
                 run=self.id,
@@ -161,7 +170,10 @@ class _RecordedCall:
                 agent="cli",
                 model="",
                 task=f"call {tool}",
-                detail={"workspace": self._workspace},
+                detail={
+                    "workspace": self._workspace,
+                    **({"origin": dict(self._origin)} if self._origin else {}),
+                },
             )
         )
         # Written before anything happens: where the history cannot be kept, nothing is done.
@@ -171,7 +183,7 @@ class _RecordedCall:
             self.result = await pipeline.call(ToolCall(new_id("call"), tool, arguments), context)
         except asyncio.CancelledError:
             # Else it would stand as running for ever: a single call is not resumed.
-            self.record(RunFinished(run=self.id, status="failed", answer="", error="cancelled"))
+            self.record(RunFinished(run=self.id, status="cancelled", answer=""))
             raise
         code = "" if self.result.error is None else self.result.error.code
         if code and not any(isinstance(e, CallStarted) for e in self._events.events):

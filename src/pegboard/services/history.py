@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ LAST: Final = "last"
 GONE: Final = "(purged)"
 """Stands in the list of runs where the task stood."""
 _PAGE: Final = 256
+_SCAN_FROM: Final = 20
+"""Runs that stand as running from which their leases are read at once."""
 WAIT_S: Final = 2.0
 """Seconds that a command waits for another process that works on the same session."""
 
@@ -71,6 +74,11 @@ class History:
         """The store; it is opened when it is first read or written."""
         return self._store()
 
+    @cached_property
+    def leases(self) -> Leases:
+        """Who works on which session. It remembers what it has seen of other machines' processes."""
+        return Leases(self.store)
+
     @property
     def chain(self) -> Chain:
         """What its records and rows are chained with."""
@@ -85,10 +93,11 @@ class History:
         status: str | None = None,
         workspace: str | None = None,
         limit: int | None = None,
+        prefix: str = "",
     ) -> list[RunRow]:
-        """The latest runs, newest first, as they are recorded; None = all."""
+        """The latest runs, newest first, as they are recorded; None = all. `prefix`: of sessions whose keys begin so."""
         return await RunList(self.store).list(
-            session=session, status=status, workspace=workspace, limit=limit
+            session=session, status=status, workspace=workspace, limit=limit, prefix=prefix
         )
 
     async def run(self, prefix: str) -> RunRow:
@@ -121,7 +130,7 @@ class History:
 
     async def holder(self, session: str) -> Owner | None:
         """The process that works on a session now, None if there is none."""
-        return await Leases(self.store).holder(session)
+        return await self.leases.holder(session)
 
     async def mark_interrupted(self, rows: Iterable[RunRow]) -> list[RunRow]:
         """The rows as they are: one that stands as running, and no process works on it, is `interrupted`.
@@ -129,15 +138,22 @@ class History:
         Args:
             rows: newest first, as the store gives them.
         """
-        leases = Leases(self.store)
+        rows = list(rows)
+        held = None
+        if sum(row.status == "running" for row in rows) > _SCAN_FROM:
+            # One look at all of them, in place of one at each.
+            held = await self.leases.holders()
+
+        async def is_held(key: str) -> bool:
+            return key in held if held is not None else await self.leases.holder(key) is not None
+
         out: list[RunRow] = []
         newer: set[str] = set()
         for row in rows:
             single = row.agent in ONE_CALLS
             # A session is held for its newest run: the one before it is over, however it stands.
             over = row.status == "running" and (
-                (not single and row.stream in newer)
-                or await leases.holder(row.id if single else row.stream) is None
+                (not single and row.stream in newer) or not await is_held(row.id if single else row.stream)
             )
             out.append(replace(row, status="interrupted") if over else row)
             if not single:
@@ -154,6 +170,10 @@ class History:
         """The events of a run, oldest first, read as they are taken: a long run shows its beginning at once."""
         async for event in iter_history(self.store, row.stream, run=row.id):
             yield event
+
+    async def times(self, row: RunRow) -> list[float]:
+        """When each of a run's events was recorded, in seconds since the epoch, oldest first."""
+        return [record.at for record in await self.store.read(row.stream, run=row.id, bodies=False)]
 
     async def active_s(self, row: RunRow) -> float:
         """Seconds that a run has taken so far, without what it waited for somebody."""
@@ -279,7 +299,7 @@ class History:
         from pegboard.runtime.session import Backing, open_session
 
         await self.store.connect()  # Before a key is made for what could not be kept.
-        backing = Backing(store=self.store, chain=self.chain, redact=self._redact)
+        backing = Backing(store=self.store, chain=self.chain, redact=self._redact, leases=self.leases)
         async with open_session(backing, session, run=run, wait_s=wait_s) as opened:
             yield opened
 

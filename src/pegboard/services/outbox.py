@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from pegboard.bus.media_lines import take_media_lines
 from pegboard.bus.split import split
 from pegboard.core.context import current_context
 from pegboard.core.errors import Conflict, InvalidArguments, NotFound, NotUnique, TooLarge, ToolError
 from pegboard.core.events import RunFinished
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.channel import Channel, NotDelivered
-from pegboard.ports.messages import Delivery, Destination, InboundMessage, OutboundMessage
+from pegboard.ports.messages import Attachment, Delivery, Destination, InboundMessage, OutboundMessage
 from pegboard.ports.store import Store, StoreError
 from pegboard.store.leases import Lease, Leases, SessionBusy
 from pegboard.store.outbox import Outbox, OutboxItem, StoredItem, chat_of
@@ -31,9 +32,25 @@ _AT_ONCE: Final = 8
 _CLEAN_S: Final = 600.0
 _MOST: Final = 1000
 """Parts that are delivered to a chat before others have their turn."""
-_MEDIA: Final = 10
-_MEDIA_BYTES: Final = 20 << 20
+MEDIA: Final = 10
+MEDIA_BYTES: Final = 20 << 20
 _BUTTONS: Final = 8
+
+
+class AnswerFiles(Protocol):
+    """Reads the files that an answer names, as far as its session may send them."""
+
+    async def __call__(
+        self, message: InboundMessage, labels: Sequence[str], paths: Sequence[str]
+    ) -> tuple[Sequence[Attachment], Sequence[str]]:
+        """The files, and why others are not sent, a sentence each.
+
+        Args:
+            message: what was answered; its `reply` says where the answer goes.
+            labels: taint labels of what the session has read.
+            paths: in the workspace, or `artifact:ID`.
+        """
+        ...
 
 
 class StoredMessages:
@@ -49,6 +66,7 @@ class StoredMessages:
         redact: takes secrets out of a text; the text, and whether there were any.
         workspace: the folder that the sending sessions work in; empty = none.
         notify: is given each sentence that a person should know.
+        answer_files: reads the files that answers name; None = they are named only.
         clock: tells the time.
     """
 
@@ -60,6 +78,7 @@ class StoredMessages:
         redact: Callable[[str], tuple[str, bool]],
         workspace: str = "",
         notify: Callable[[str], None] = lambda text: None,
+        answer_files: AnswerFiles | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
@@ -67,6 +86,7 @@ class StoredMessages:
         self._redact = redact
         self._workspace = workspace
         self._notify = notify
+        self._answer_files = answer_files
         self._clock = clock or SystemClock()
         self._delivering: dict[str, asyncio.Task[None]] = {}
         self._cleaned = float("-inf")
@@ -106,19 +126,35 @@ class StoredMessages:
         except LookupError:
             return None
         found = {k: origin.get(k, "") for k in ("channel", "chat_id", "account_id", "thread_id")}
-        return Destination(**found) if found["channel"] else None
+        # A client of the gateway or of our MCP server has no chat.
+        return Destination(**found) if found["channel"] and found["chat_id"] else None
 
     def channels(self) -> Sequence[str]:
         """See the port."""
         return sorted(self._channels)
 
+    @property
+    def by_name(self) -> Mapping[str, Channel]:
+        """The channels by name."""
+        return self._channels
+
     # -- answers of runs ------------------------------------------------------------------------
 
-    async def reply(self, message: InboundMessage, finished: RunFinished) -> None:
-        """Send the answer of a run where its message wants it; see OnAnswer.
+    async def reply(
+        self,
+        message: InboundMessage,
+        finished: RunFinished,
+        *,
+        draft: str = "",
+    ) -> bool:
+        """Send the answer of a run where its message wants it; see OnAnswer. True if it replaces the draft.
 
-        Nothing is sent if the run has sent that very text there itself. An answer to another session starts no run
-        there, and carries the labels of what this session has read.
+        Nothing is sent if the run has sent that very text there itself. A line `MEDIA:PATH` becomes a file that goes
+        with it. An answer to another session starts no run there, and carries the labels of what this session has read.
+
+        Args:
+            message, finished: see OnAnswer.
+            draft: id of the message in the chat that the answer replaces, unless files go with it; empty = none.
         """
         to, text = message.reply, finished.answer.strip()
         if not text and finished.status != "done":
@@ -128,34 +164,62 @@ class StoredMessages:
                 else f"The run ended: {finished.status}."
             )
         if to is None or not text:
-            return
+            return False
         store = await self._store()
-        outbox = Outbox(store, clock=self._clock)
+        channel = self._channels.get(to.channel)
+        text, paths = take_media_lines(text)
         labels, inside = message.labels, to.channel == "session"
-        if inside:
+        if inside or paths:
             # Not at the top: a single call that sends a message loads no part of an agent.
             from pegboard.runtime.fold import fold
             from pegboard.store.log import history
 
             labels = tuple(sorted({*labels, *fold(await history(store, message.session)).labels}))
+        media: Sequence[Attachment] = ()
+        if paths and channel is not None and channel.capabilities.media and self._answer_files is not None:
+            media, refused = await self._answer_files(message, labels, paths)
+            text = "\n".join((text, *refused)).strip()
+        elif paths:
+            text = f"{text}\n(files: {', '.join(paths)})".strip()
         answer = self._clean(
             OutboundMessage(
-                to=to, id=f"reply:{message.session}:{message.id}", content=text, labels=labels, silent=inside,
-                workspace=message.workspace,
+                to=to, id=f"reply:{message.session}:{message.id}", content=text, media=tuple(media), labels=labels,
+                silent=inside, workspace=message.workspace,
+                reply_to="" if draft else str(message.metadata.get("reply_to", "")),
             )
         )  # fmt: skip
-        if any(i.status != "dead" and _same(i.message, answer) for i in await outbox.of_run(finished.run)):
-            return
-        channel = self._channels.get(to.channel)
+        sent = await Outbox(store, clock=self._clock).of_run(finished.run)
+        if any(i.status != "dead" and _same(i.message, answer) for i in sent):
+            return False
+        # A message cannot become one with files.
+        replaced = "" if media else draft
+        await self.queue(replace(answer, target_id=replaced), session=message.session, run=finished.run)
+        return bool(replaced)
+
+    async def queue(self, message: OutboundMessage, *, session: str = "", run: str = "") -> None:
+        """Keep a message, without its secrets, for whoever delivers next; one of its id that was kept is the same.
+
+        Args:
+            message: a `send` with a `target_id` replaces that message of ours by its first part.
+            session, run: who sends it.
+        """
+        message = self._clean(message)
+        channel = self._channels.get(message.to.channel)
         # Where the settings have lost the channel, it is kept all the same, for a person to see.
-        parts = (answer.content,) if channel is None else self._parts(channel, answer)
-        await outbox.add(answer, parts, session=message.session, run=finished.run)
+        parts = (message.content,) if channel is None else self._parts(channel, message)
+        await (await self._outbox()).add(message, parts, session=session, run=run)
 
     # -- what people do -------------------------------------------------------------------------
 
     async def list(self, *, status: str = "", limit: int | None = None) -> Sequence[OutboxItem]:
         """The messages, newest first."""
         return await (await self._outbox()).list(status=status, limit=limit)
+
+    async def shown_in(self, session: str) -> Sequence[OutboxItem]:
+        """The messages that the console shows in a session, oldest first; see ConsoleChannel."""
+        to = Destination(channel="console", chat_id=session)
+        items = await (await self._outbox()).list(status="sent")
+        return [item for item in reversed(items) if item.message.to == to]
 
     async def get(self, id: str) -> OutboxItem:
         """A message by its id, or by the beginning of one that no other has.
@@ -284,7 +348,12 @@ class StoredMessages:
         """Try the next part of the first message of a chat; whether the chat goes on."""
         item, now = found.item, self._clock.now()
         channel = self._channels.get(item.message.to.channel)
-        knows_keys = channel is not None and channel.capabilities.idempotent
+        if channel is not None and not getattr(channel, "delivers_here", True):
+            return False  # Another process has the people of this channel.
+        # Whoever changes or deletes a message twice does it once.
+        knows_keys = channel is not None and (
+            channel.capabilities.idempotent or _replaces(item) or item.message.action in ("edit", "delete")
+        )
         if item.status == "sending" and not knows_keys:
             # Whoever sent it held the lease that we hold now.
             await self._give_up(
@@ -299,6 +368,7 @@ class StoredMessages:
         sending = await outbox.change(found, status="sending", attempts=item.attempts + 1)
         if lease.lost:
             return False
+        replaces = _replaces(item)
         try:
             if channel is None:
                 raise NotDelivered(f"no channel {item.message.to.channel!r} in these settings")
@@ -306,6 +376,11 @@ class StoredMessages:
             async with asyncio.timeout(_SEND_S):
                 id = await channel.send(message, key)
         except NotDelivered as error:
+            if replaces and not error.retryable:
+                # The draft is gone: the answer stands on its own.
+                bare = replace(item.message, target_id="")
+                await outbox.change(sending, status="waiting", attempts=0, message=bare, next_at=item.next_at)
+                return True
             return await self._failed(
                 outbox, sending, str(error), again=error.retryable, after_s=_asked_wait(error)
             )
@@ -370,7 +445,11 @@ class StoredMessages:
         can = channel.capabilities
         if message.action != "send":
             return (message.content,) if message.content else ()
-        return tuple(split(message.content, can.max_chars, length=can.length))
+        parts = tuple(split(message.content, can.max_chars, length=can.length))
+        long = can.max_caption and can.length(message.content) > can.max_caption
+        # Text that does not go under the files follows them; so do buttons, which an album cannot have.
+        apart = long or (message.caption and parts) or (message.buttons and len(message.media) > 1)
+        return ("", *parts) if message.media and can.max_caption and apart else parts
 
 
 class OutboxDuty:
@@ -426,17 +505,24 @@ def check(channel: Channel, message: OutboundMessage) -> None:
         raise InvalidArguments(f"a poll needs 2 to 10 options, not {len(message.options)}")
     if action != "delete" and not message.content.strip() and not (action == "send" and message.media):
         raise InvalidArguments("the message is empty", hint="Give content, or media.")
+    long = [b for b in message.buttons if can.max_value and len((b.value or b.text).encode()) > can.max_value]
+    if long:
+        raise InvalidArguments(
+            f"the button {long[0].text[:40]!r} has a value of over the {can.max_value} bytes of {channel.name}",
+            hint="Give it a shorter value.",
+        )
     if len(message.buttons) > _BUTTONS:
         raise InvalidArguments(f"a message has at most {_BUTTONS} buttons, not {len(message.buttons)}")
     one_part = message.content if action != "send" else message.caption
-    if can.max_chars and can.length(one_part) > can.max_chars:
+    most = can.max_chars if action != "send" else can.max_caption or can.max_chars
+    if most and can.length(one_part) > most:
         raise TooLarge(
-            f"{'caption' if action == 'send' else 'content'} is over the {can.max_chars} characters of a message in {channel.name}"
+            f"{'caption' if action == 'send' else 'content'} is over the {most} characters of a message in {channel.name}"
         )
     size = sum(len(file.data) for file in message.media)
-    if len(message.media) > _MEDIA or size > _MEDIA_BYTES:
+    if len(message.media) > MEDIA or size > MEDIA_BYTES:
         raise TooLarge(
-            f"a message takes {_MEDIA} files and {_MEDIA_BYTES >> 20} MB, not {len(message.media)} and {size} bytes"
+            f"a message takes {MEDIA} files and {MEDIA_BYTES >> 20} MB, not {len(message.media)} and {size} bytes"
         )
     channel.check(message)
 
@@ -491,8 +577,15 @@ def _next_part(message: OutboundMessage, item: OutboxItem) -> tuple[OutboundMess
     text = item.parts[number] if item.parts else ""
     part = replace(message, content=text, buttons=message.buttons if last else ())
     if number:
-        part = replace(part, media=(), caption="", reply_to="")
+        part = replace(part, media=(), caption="", reply_to="", target_id="")
+    elif _replaces(item):
+        part = replace(part, action="edit")
     return part, item.id if item.count == 1 else f"{item.id}:{number + 1}"
+
+
+def _replaces(item: OutboxItem) -> bool:
+    """Whether the next part replaces a message that stands in the chat."""
+    return item.message.action == "send" and bool(item.message.target_id) and not item.sent
 
 
 def _asked_wait(error: ToolError) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from pegboard.config.load import read_rules
 from pegboard.core.context import Context
 from pegboard.core.errors import ConfigError
 from pegboard.core.events import CallStarted
-from pegboard.core.policy.rules import CONDITIONS, Situation
+from pegboard.core.policy.rules import CONDITIONS, Rule, Situation
 from pegboard.services.history import History
 from pegboard.services.lint import LintFinding, lint
 from pegboard.services.runtime import NOBODY, Interaction, Runtime
@@ -43,6 +43,13 @@ class Policies:
         self._history = history
         self._now = now
 
+    def show(self) -> dict[str, Any]:
+        """The mode and the rules that hold, in their order: `{mode, rules: [{text, source}]}`."""
+        policy = self._runtime.policy
+        return {
+            "mode": policy.mode, "rules": [{"text": str(r), "source": r.source} for r in policy.every_rule],
+        }  # fmt: skip
+
     async def explain(
         self, tool: str, arguments: str | Mapping[str, Any], interaction: Interaction = NOBODY
     ) -> dict[str, Any]:
@@ -65,20 +72,45 @@ class Policies:
         cases = cast("list[dict[str, Any]]", table.get("case", []))
         if not cases:
             raise ConfigError(f"{file} has no [[case]]; each needs tool, arguments and expect")
+        for number, case in enumerate(cases, 1):
+            if not isinstance(case.get("tool"), str) or case.get("expect") not in ("allow", "ask", "deny"):
+                raise ConfigError(
+                    f'{file}: case {number} needs tool = "NAME" and expect = "allow", "ask" or "deny"'
+                )
+        return await self.test_calls(cases)
+
+    async def test_calls(
+        self, calls: Sequence[Mapping[str, Any]], *, rules: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """What rules decide about calls.
+
+        Args:
+            calls: `{tool, arguments, expect}`; the last two may be left out.
+            rules: in the place of the user's and the project's; None = those that hold.
+
+        Returns:
+            The calls, each with `got` (a verdict or `error`), the `rule` that decided, its `reason`, and `ok`: whether
+            that was expected, None where nothing was.
+
+        Raises:
+            ConfigError: a rule cannot be read.
+        """
         rows: list[dict[str, Any]] = []
         async with self._runtime.executor(recorded=False) as executor:
-            for number, case in enumerate(cases, 1):
-                if not isinstance(case.get("tool"), str) or case.get("expect") not in (
-                    "allow",
-                    "ask",
-                    "deny",
-                ):
-                    raise ConfigError(
-                        f'{file}: case {number} needs tool = "NAME" and expect = "allow", "ask" or "deny"'
-                    )
-                answer = await executor.explain(case["tool"], case.get("arguments", {}))
+            if rules is not None:
+                read = tuple(Rule.parse(rule) for rule in rules)
+                executor.set_policy(replace(executor.policy, rules=read))
+            for call in calls:
+                answer = await executor.explain(call["tool"], call.get("arguments", {}))
                 got = answer.get("decision", "error")
-                rows.append({**case, "got": got, "ok": got == case["expect"], "rule": answer.get("rule", "")})
+                reason = (
+                    answer.get("reason", "") if "error" not in answer else answer["error"].get("message", "")
+                )
+                wanted = call.get("expect")
+                rows.append(
+                    {**call, "got": got, "ok": None if wanted is None else got == wanted,
+                     "rule": answer.get("rule", ""), "reason": reason}
+                )  # fmt: skip
         return rows
 
     async def lint(self, file: Path | None = None) -> LintReport:

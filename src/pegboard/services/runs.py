@@ -6,19 +6,21 @@ import difflib
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pegboard.core.call.call import new_id
+from pegboard.core.effects import Effect
 from pegboard.core.errors import BuildError, ConfigError
-from pegboard.core.events import IMPORTED, Event, RunStarted
+from pegboard.core.events import IMPORTED, CallFinished, CallStarted, Event, Notice, RunStarted
 from pegboard.core.policy.approval import DenyAll
-from pegboard.core.policy.policy import MODES
+from pegboard.core.policy.policy import MODES, PROPOSE_PLAN
+from pegboard.core.toolkit import RUN_CODE
 from pegboard.ports.subagents import Child
 from pegboard.runtime.availability import Availability
 from pegboard.runtime.fold import fold
-from pegboard.runtime.loop import own_code
+from pegboard.runtime.loop import POLICY, own_code
 from pegboard.runtime.replanning import Replanner
 from pegboard.runtime.replay import replay, split
 from pegboard.runtime.replay_live import behaviour, compare_now, replay_live
@@ -28,8 +30,13 @@ from pegboard.services.redaction import RedactingApprover
 from pegboard.services.run_files import ExportResult, ImportResult, export_pytest, import_file
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.services.sessions import Sessions, model_line
+from pegboard.services.stopping import stop_run
 from pegboard.store.children import Children
 from pegboard.store.runs import RunRow
+from pegboard.store.stops import Stops
+
+_NEWEST: Final = 20
+"""Runs of a session among which its newest is looked for that is no single call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +97,20 @@ class Runs:
         status: str | None = None,
         everywhere: bool = False,
         limit: int | None = 100,
+        prefix: str = "",
     ) -> list[RunRow]:
         """The latest runs, newest first; one whose process ended before it did is `interrupted`.
 
         Args:
             session, status: only these; None = all.
+            prefix: only those of sessions whose keys begin so.
             everywhere: those of other workspaces too.
             limit: how many; None = all.
         """
         rows = await self._history.runs(
-            session=session, status=status, workspace=None if everywhere else self._workspace, limit=limit
-        )
+            session=session, status=status, workspace=None if everywhere else self._workspace, limit=limit,
+            prefix=prefix,
+        )  # fmt: skip
         return await self._history.mark_interrupted(rows)
 
     async def get(self, id: str, *, single_calls: bool = True) -> RunRow:
@@ -186,6 +196,17 @@ class Runs:
                 rows.append(row)
         return [r for r in rows if not self.is_single_call(r)]
 
+    async def unfinished_in(self, session: str) -> RunRow | None:
+        """The run of a session that `resume` can take further here and now, None without one."""
+        rows = await self.list(session=session, everywhere=True, limit=_NEWEST)
+        # What stands before the newest run was left behind.
+        row = next((row for row in rows if not self.is_single_call(row)), None)
+        if row is None or row.status not in ("interrupted", "suspended"):
+            return None
+        if row.status == "suspended" and not await self._approvals.answers(row.id):
+            return None
+        return row if await self.is_resumable_here(row) else None
+
     async def waits_for(self, row: RunRow, interaction: Interaction) -> list[PendingCall]:
         """What has to be answered before a run can be resumed at all; empty where it can go on now."""
         if row.status != "suspended" or not _nobody(interaction) or await self._approvals.answers(row.id):
@@ -215,6 +236,7 @@ class Runs:
             ConfigError: another process works on its session now.
         """
         _refuse_single_call(row, "resumed")
+        await Stops(self._history.store).drop(row.id)
         if (child := await Children(self._history.store).by_session(row.stream)) is not None:
             async with aclosing(self._resume_subagent(row, child, interaction, mode)) as going_on:
                 async for event in going_on:
@@ -230,8 +252,14 @@ class Runs:
             answers = await self._approvals.answers(row.id)
             redact = self._runtime.redactor.redact
             approver = interaction.approver
+            plan = None if mode else agreed_plan(events, row.id)
             mode = mode or self._stricter_mode(events, row.id)
-            async with self._runtime.executor(interaction, session=row.stream, mode=mode) as executor:
+            async with self._runtime.executor(
+                interaction, session=row.stream, mode=mode, code=_runs_programs(events)
+            ) as executor:
+                if plan is not None and mode == "plan":
+                    # As the yes to it did in the process that has ended.
+                    executor.set_policy(replace(executor.policy, mode="workspace", planned=plan))
                 agent = self._runtime.agent(executor, model=model or row.model)
                 agent.instructions = (await self._runtime.instructions(executor, session=row.stream)).text
                 opened = agent.model()
@@ -255,6 +283,20 @@ class Runs:
                 finally:
                     await opened.aclose()
             await self._approvals.forget(answers)
+
+    async def stop(self, row: RunRow, *, wait_s: float = 10.0) -> RunRow:
+        """End a run as `cancelled`, with the subagents that it has started, whichever process works on it.
+
+        Args:
+            row: which.
+            wait_s: seconds to wait for its process to let go of it; the row is still `running` if it has not.
+
+        Raises:
+            BuildError: it is a single call.
+            Conflict: it has ended.
+        """
+        _refuse_single_call(row, "stopped")
+        return await stop_run(self._history, row, wait_s=wait_s)
 
     async def _resume_subagent(
         self, row: RunRow, child: Child, interaction: Interaction, mode: str | None
@@ -345,7 +387,7 @@ class Runs:
             done = await replay(events, row.id)
             return ReplayReport(run=row.id, events=done.events, whole=done.finished is not None)
         with self._runtime.at(place[0], mode=place[1]) as runtime:
-            async with runtime.executor(recorded=False) as executor:
+            async with runtime.executor(recorded=False, code=_runs_programs(events)) as executor:
                 planner = _planner(runtime, executor, events, row.id, lenient=False)
                 done = await replay(events, row.id, planner=planner)
         return ReplayReport(
@@ -369,7 +411,7 @@ class Runs:
                 f"the workspace of run {row.id} no longer exists, so nothing can be planned in it"
             )
         with self._runtime.at(place[0], mode=place[1]) as runtime:
-            async with runtime.executor(recorded=False) as executor:
+            async with runtime.executor(recorded=False, code=_runs_programs(events)) as executor:
                 planner = _planner(runtime, executor, events, row.id, lenient=True)
                 done = await compare_now(events, row.id, planner)
             return Comparison(
@@ -421,6 +463,11 @@ class Runs:
         return Comparison(run=run, against=against, diff=tuple(lines))
 
 
+def _runs_programs(events: Sequence[Event]) -> bool:
+    """Whether a model of the session called tools from programs; its runs go on and replay in code mode."""
+    return any(isinstance(e, CallStarted) and e.tool == RUN_CODE for e in events)
+
+
 def _refuse_single_call(row: RunRow, verb: str) -> None:
     if Runs.is_single_call(row):
         raise BuildError(f"{row.id} is a single call ({row.task}); only runs can be {verb}")
@@ -428,6 +475,34 @@ def _refuse_single_call(row: RunRow, verb: str) -> None:
 
 def _nobody(interaction: Interaction) -> bool:
     return interaction.approver is None or isinstance(interaction.approver, DenyAll)
+
+
+def agreed_plan(events: Sequence[Event], run: str) -> tuple[Effect, ...] | None:
+    """The effects of the plan of a run that a person agreed to, None without one, or where the mode changed after it.
+
+    Args:
+        events: of its session.
+        run: its id.
+    """
+    current = ""
+    proposed: dict[str, tuple[Effect, ...]] = {}
+    plan: tuple[Effect, ...] | None = None
+    for event in events:
+        match event:
+            case RunStarted():
+                current = event.run
+            case CallStarted(tool=tool) if current == run and tool == PROPOSE_PLAN:
+                proposed[event.call_id] = event.effects
+            case CallFinished(result=result) if result.ok and result.call_id in proposed:
+                plan = proposed[result.call_id]
+            case Notice() if current == run and event.detail.get(POLICY, {}).get("mode") not in (
+                None,
+                "workspace",
+            ):
+                plan = None
+            case _:
+                pass
+    return plan
 
 
 def _detail(events: Sequence[Event], run: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from pegboard.config.load import Config
     from pegboard.config.paths import Paths
+    from pegboard.core.call.call import Middleware
     from pegboard.core.call.pipeline import Pipeline, Preview
     from pegboard.core.context import Context
     from pegboard.core.policy.approval import Approver
     from pegboard.core.policy.policy import Policy
+    from pegboard.core.result import ToolResult
     from pegboard.core.secrets.redact import Redactor
     from pegboard.core.toolkit import Toolkit
     from pegboard.models.servers import LocalServer
@@ -37,12 +39,14 @@ class Interaction:
         notify: is given each sentence that a person should know; a warning to `logging` unless it is set.
         accept_server: asked whether a model server of this machine may be used from now on, where no model was
             named and none is there; None = nobody can accept one.
+        middleware: around every authorised run, outermost first.
     """
 
     approver: Approver | None = None
     people: Sequence[Any] = ()
     notify: Callable[[str], None] = _log
     accept_server: Callable[[LocalServer], Awaitable[bool]] | None = None
+    middleware: Sequence[Middleware] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +84,21 @@ class ToolExecutor(Protocol):
         """See Executor."""
         ...
 
+    def call(
+        self, name: str, arguments: str | Mapping[str, Any] | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """See Executor."""
+        ...
+
     async def preview(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> Preview:
         """See Executor."""
         ...
 
     async def explain(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """See Executor."""
+        ...
+
+    def set_policy(self, policy: Policy) -> None:
         """See Executor."""
         ...
 
@@ -124,6 +138,8 @@ class Runtime(Protocol):
         only: str | None = None,
         recorded: bool = True,
         mode: str | None = None,
+        code: bool = False,
+        toolkit: Toolkit | None = None,
     ) -> AbstractAsyncContextManager[ToolExecutor]:
         """An executor over the workspace, ended with the block.
 
@@ -133,6 +149,8 @@ class Runtime(Protocol):
             only: build just what the tool of this name needs, for one call.
             recorded: False for a preview: nothing is written.
             mode: decide by this mode; None = the runtime's.
+            code: offer `run_code` whatever the settings say: a run that uses it goes on.
+            toolkit: offer these; None = the runtime's tools.
         """
         ...
 

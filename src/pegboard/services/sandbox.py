@@ -55,6 +55,7 @@ class Sandbox:
         shell = CommandShell(
             runtime.workspace, backend=choice.backend, environment=environment(),
             egress_allow=runtime.config.network.allow_hosts, egress_cidrs=runtime.config.network.allow_cidrs,
+            ca_file=runtime.config.confinement.ca_file,
         )  # fmt: skip
         return await shell.run(
             ExecRequest(

@@ -236,7 +236,9 @@ class StoredSchedules:
         if job.id.startswith(_HEARTBEAT):
             raise Unsupported(f"{job.id} is a heartbeat", hint="It is changed in the settings, [schedules].")
         now = self._clock.now()
-        new = {k: changes[k] for k in ("message", "name", "enabled") if k in changes}
+        new = {
+            k: changes[k] for k in ("message", "name", "enabled", "session", "wake", "check") if k in changes
+        }
         if "schedule" in changes or "zone" in changes:
             zone = changes.get("zone") or job.schedule.zone
             text = changes.get("schedule") or schedule_text(job.schedule)
@@ -336,7 +338,7 @@ def _caller() -> tuple[str, Mapping[str, str], tuple[str, ...]]:
 def _reply(request: JobRequest, origin: Mapping[str, str], session: str) -> Destination | None:
     """Where the answer of a job's run goes."""
     came = {k: origin.get(k, "") for k in ("channel", "chat_id", "account_id", "thread_id")}
-    source = Destination(**came) if came["channel"] else None
+    source = Destination(**came) if came["channel"] and came["chat_id"] else None
     to = request.to if request.to is not None else source
     if (
         to is not None

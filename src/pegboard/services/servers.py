@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,12 +13,14 @@ from pegboard.config.environment import environment as this_environment
 from pegboard.config.paths import Paths
 from pegboard.config.servers import ConfiguredServers, load_servers, own_file, save_server
 from pegboard.core.errors import ConfigError
+from pegboard.core.policy.approval import sha256_of
 from pegboard.core.secrets.clip import clip
 from pegboard.core.tool import Tool
 from pegboard.mcp.client import MCPServer, start_all
 from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.config_formats import servers_of
 from pegboard.mcp.pins import Pins, pins_table
+from pegboard.store.json_table import JsonTable
 
 if TYPE_CHECKING:
     import httpx2
@@ -54,6 +56,29 @@ class TestedServer:
         return {**row, "tools": list(self.tools), "changed": dict(self.changed)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """A configured server, not started.
+
+    Attributes:
+        name, transport, source: which, how it is reached, and the file that names it.
+        runs: its command line or address.
+        disabled: it is not used.
+        fault: why it cannot be used; empty where it can.
+        notes: what a person should know about its entry.
+        pinned: names of its tools whose definition was approved.
+    """
+
+    name: str
+    transport: str
+    runs: str
+    source: str
+    disabled: bool = False
+    fault: str = ""
+    notes: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+
+
 class Servers:
     """The configured MCP servers.
 
@@ -71,6 +96,17 @@ class Servers:
     async def list(self) -> ConfiguredServers:
         """The configured servers, and what was ignored; none of them is started."""
         return self._configured()
+
+    async def states(self) -> list[ServerState]:
+        """The configured servers with the tools that were approved of each; none of them is started."""
+        pins = pins_of(self._paths)
+        return [
+            ServerState(
+                name=s.name, transport=s.transport, runs=s.command_line, source=s.source, disabled=s.disabled,
+                fault=s.fault, notes=tuple(s.notes), pinned=pins.names(s.name),
+            )
+            for s in self._configured().servers
+        ]  # fmt: skip
 
     async def add(self, name: str, row: Mapping[str, Any]) -> tuple[Path, bool]:
         """Keep a server in our own file; the file, and whether one of that name was replaced.
@@ -144,6 +180,63 @@ class Servers:
 
         config = self._configured().named(name)
         return config, FileTokens(token_file(self._paths, config))
+
+
+class ClientServers:
+    """MCP servers that a client, such as an editor, names for its session.
+
+    Its settings may be a project's, so none is started before a person has seen its whole command line or address.
+    A yes for good holds for exactly that server: program, arguments, environment, address and headers.
+
+    Args:
+        paths: where the answers are kept.
+    """
+
+    def __init__(self, paths: Paths) -> None:
+        self._table = JsonTable[str](
+            paths.state / "client-servers.json", "MCP servers of clients", paths.chain
+        )
+
+    def read(self, rows: Iterable[Mapping[str, Any]], *, source: str) -> tuple[ServerConfig, ...]:
+        """The servers of a client's list; one that is wrong has that as its `fault`.
+
+        Args:
+            rows: each with a name, and `env` and `headers` as lists of `{name, value}`.
+            source: the client, for messages.
+        """
+        filled: list[dict[str, Any]] = []
+        for row in rows:
+            values = {k: _pairs(v) if k in ("env", "headers") else v for k, v in row.items() if v != []}
+            filled.append({**values, "name": str(row.get("name", ""))})
+        # What a client sends is meant as it stands: a variable in it must not take a secret of this machine along.
+        return servers_of(filled, environment=None, source=source, keep=True, foreign=True)
+
+    def accepted(self, server: ServerConfig) -> bool:
+        """Whether a person has let exactly this server start, for good."""
+        return self._table.read().get(_server_key(server)) == _server_digest(server)
+
+    def accept(self, server: ServerConfig) -> None:
+        """Let exactly this server start from now on."""
+        self._table.add(_server_key(server), _server_digest(server))
+
+
+def _pairs(value: Any) -> Any:
+    """A list of `{name, value}` as a table; anything else as it is."""
+    rows: list[Any] = cast("list[Any]", value) if isinstance(value, list) else []
+    if not rows or not all(isinstance(row, dict) and "name" in row for row in rows):
+        return cast("Any", value)
+    return {str(row["name"]): str(row.get("value", "")) for row in rows}
+
+
+def _server_key(server: ServerConfig) -> str:
+    return f"{server.name}: {server.redacted_command}"
+
+
+def _server_digest(server: ServerConfig) -> str:
+    return sha256_of([
+        server.name, server.transport, server.command, list(server.args), dict(server.env), server.url,
+        dict(server.headers),
+    ])  # fmt: skip
 
 
 class _AnyVariable(dict[str, str]):

@@ -22,9 +22,11 @@ from pegboard.ports.subagents import AgentSpec
 from pegboard.runtime.fold import fold
 from pegboard.runtime.session_text import history_of, search
 from pegboard.runtime.subagents import GENERAL
+from pegboard.services.principals import principal_of
 from pegboard.store.inbox import Inbox
 from pegboard.store.leases import SessionBusy
 from pegboard.store.log import history
+from pegboard.store.runs import RunList
 from pegboard.store.session_messages import KEPT_S, SentMessage, SessionMessages
 from pegboard.store.session_rows import SessionRows, agent_of, find_session
 
@@ -120,7 +122,10 @@ class StoredSessionAccess:
             sent = await self._add(store, messages, id, to, message, context, waits=timeout_s > 0)
         if not sent.waits:
             return Reply(id=id, session=to, status="queued")
-        return await self._answer(messages, sent, context.model, timeout_s)
+        # Its own model goes on; one that has had none yet gets the sender's.
+        runs = await RunList(store).list(session=to, limit=1)
+        model = runs[0].model if runs and runs[0].model else context.model
+        return await self._answer(messages, sent, model, timeout_s)
 
     def agents(self) -> Sequence[AgentSpec]:
         """See SessionAccess."""
@@ -150,8 +155,8 @@ class StoredSessionAccess:
         return await self._store(current_context().session)
 
     async def _visible(self) -> Sequence[SessionRow]:
-        rows = await SessionRows(await self._here()).list()
         context = current_context()
+        rows = _of_same_principal(await SessionRows(await self._here()).list(), context.session)
         seen = {context.session}
         match self._visibility(context):
             case "all":
@@ -275,6 +280,19 @@ class StoredSessionAccess:
 
             task.add_done_callback(ended)
         return self._serving[key]
+
+
+def _of_same_principal(rows: Sequence[SessionRow], session: str) -> Sequence[SessionRow]:
+    """The sessions of the gateway's principal that a session, or the one that started it, belongs to; all for the owner."""
+    parents = {row.key: row.parent for row in rows}
+
+    def principal(key: str) -> str:
+        while parent := parents.get(key, ""):
+            key = parent
+        return principal_of(key)
+
+    mine = principal(session)
+    return [row for row in rows if principal(row.key) == mine] if mine else rows
 
 
 def _is_program(context: Context) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pegboard.config.models import AcceptedServers
 from pegboard.core.call.call import new_id
-from pegboard.core.content import ToolCall
+from pegboard.core.content import Image, ToolCall
 from pegboard.core.errors import BuildError, ConfigError, PermissionDenied, ToolError
 from pegboard.core.events import (
     BRANCHED,
@@ -20,6 +20,7 @@ from pegboard.core.events import (
     ContextCompacted,
     ConversationRewound,
     Event,
+    HistoryFolded,
     MemoryRecorder,
     ModelReplied,
     PayloadsPurged,
@@ -31,7 +32,7 @@ from pegboard.core.events import (
 )
 from pegboard.core.policy.approval import NamedByPerson
 from pegboard.core.policy.policy import MODES
-from pegboard.core.policy.taint import ATTACHED
+from pegboard.core.policy.taint import ATTACHED, UNTRUSTED
 from pegboard.core.result import ToolResult
 from pegboard.files.undo import UndoReport
 from pegboard.ports.messages import InboundMessage
@@ -44,8 +45,10 @@ from pegboard.runtime.session_text import history_of, search
 from pegboard.runtime.todos import todos_in
 from pegboard.runtime.tokens import message_tokens
 from pegboard.services.history import GONE, History
+from pegboard.services.principals import CHANNEL
 from pegboard.services.runtime import NOBODY, Interaction, Runtime, ToolExecutor
 from pegboard.services.undo import Undo
+from pegboard.store.inbox import Inbox
 from pegboard.store.log import Log
 from pegboard.store.runs import RunRow
 from pegboard.store.session_rows import SessionRows, find_session
@@ -159,20 +162,23 @@ class Conversation:
         """The model that answers."""
         return self.agent.model()
 
-    async def send(self, text: str, *, until: str = "", typed: bool = True) -> AsyncGenerator[Event]:
+    async def send(
+        self, text: str, *, until: str = "", typed: bool = True, images: Sequence[Image] = ()
+    ) -> AsyncGenerator[Event]:
         """Run on a message; its events as they happen. Leaving the loop cancels the run.
 
         Args:
             text: the message.
             until: a command; the run is done only when it passes. Empty = when the model says so.
             typed: a person typed it; False = it came from a pipe, and no address in it is the person's choice.
+            images: pictures that a typed message brings along.
         """
         await self.instruct()
         text, self._attached = with_attached(text, self._attached), []
         message = InboundMessage(session=self.session, content=text, id=new_id("in"), by="stdin")
         agent, log = self.agent, self._log
         stream = (
-            agent.stream(text, session=self.session, recorder=log, until=until)
+            agent.stream(text, session=self.session, recorder=log, until=until, images=images)
             if typed
             else agent.stream_message(message, recorder=log, until=until)
         )
@@ -232,11 +238,7 @@ class Conversation:
         events = self.earlier()
         if (event := _compacted(events)) is None:
             return None
-        if self.executor.hooks is not None:
-            fields = {"trigger": "manual", "custom_instructions": ""}
-            said = await self.executor.hooks.on_session("PreCompact", self.session, fields, matched="manual")
-            if said.decision == "deny":
-                raise PermissionDenied(f"{said.by} refused to shorten the conversation: {said.reason}")
+        await _ask_before_compact(self.executor, self.session)
         self.agent.remember(self.session, [*events, event])
         self._log.record(event)
         return event
@@ -269,16 +271,20 @@ class Conversation:
         tokens = sum(map(message_tokens, fold(events).messages))
         return ContextUse(tokens=tokens + window.overhead, window=window.tokens)
 
-    async def attach_files(self, text: str) -> tuple[str, list[str]]:
+    async def attach_files(self, text: str, paths: Sequence[str] = ()) -> tuple[str, list[str]]:
         """The message with the content of the files that it names as `@path`, and which could not be read, and why.
 
         They are read as `read_file` reads them: by the policy, without secrets, and with their labels.
+
+        Args:
+            text: the message.
+            paths: further files, relative to the workspace.
         """
         found: list[str] = []
         missed: list[str] = []
         pipeline = self.executor.pipeline.with_recorder(MemoryRecorder())
         root = self._runtime.workspace
-        for named in list(dict.fromkeys(m[1] for m in _FILE.finditer(text)))[:_MOST_FILES]:
+        for named in list(dict.fromkeys([*paths, *(m[1] for m in _FILE.finditer(text))]))[:_MOST_FILES]:
             # A sentence may end, or go on, right behind a name.
             path = next((p for p in (named, named.rstrip(".,;:!?)")) if p and (root / p).exists()), None)
             if path is None:
@@ -291,6 +297,32 @@ class Conversation:
             else:
                 missed.append(f"{path}: {result.error}")
         return with_attached(text, found), missed
+
+    async def attach_text(self, text: str, source: str, *, path: str = "") -> str:
+        """Bring a text along with the next message that did not come from a file as it is saved.
+
+        It is not the person's own words. One that shows a file of the workspace, saved or not, takes part where the
+        file may be read, and has its labels; one from elsewhere is untrusted.
+
+        Args:
+            text: the text.
+            source: what people and the model call it.
+            path: the file that it shows, relative to the workspace; empty = it comes from elsewhere.
+
+        Returns:
+            Why it was not attached; empty where it was.
+        """
+        if path and (self._runtime.workspace / path).exists():
+            pipeline = self.executor.pipeline.with_recorder(MemoryRecorder())
+            call = ToolCall(new_id("call"), "read_file", {"path": path})
+            result = await pipeline.call(call, self.executor.context)
+            if not result.ok:
+                return f"{path}: {result.error}"
+        elif not path and (taints := self.executor.wiring.safeguards.taints) is not None:
+            taints.add(self.session, UNTRUSTED, source)
+        shown = self._runtime.redactor.redact(text)[0]
+        self._attached.append(f'<file path="{source}">\n{shown}\n</file>')
+        return ""
 
     async def run_command(self, command: str, on_event: Callable[[Event], None]) -> ToolResult:
         """Run a command for the person who typed it; the model is shown it with the next message.
@@ -311,17 +343,25 @@ class Conversation:
         await self._log.flush()
         return result
 
-    def messages(self) -> list[SaidMessage]:
+    async def messages(self) -> list[SaidMessage]:
         """The messages that began runs of this conversation, oldest first."""
         out: list[SaidMessage] = []
         run = ""
-        for event in without_rewound(self.earlier()):
+        for event in without_rewound(await self._all_events()):
             if isinstance(event, RunStarted):
                 run = event.run
             elif isinstance(event, UserSaid) and run and event.by != "runtime":
                 out.append(SaidMessage(run=run, text=event.message.text.partition(ATTACHED)[0]))
                 run = ""
         return out
+
+    async def _all_events(self) -> list[Event]:
+        """The events of this session, also those for which something shorter stands in a long one."""
+        events = self.earlier()
+        if not any(isinstance(event, HistoryFolded) for event in events):
+            return events
+        await self._log.flush()
+        return await self._history.events(self.session)
 
     async def rewind(self, run: str) -> UndoReport | None:
         """Take the conversation and the files back to before a run; None if it changed no files since.
@@ -332,7 +372,7 @@ class Conversation:
             BuildError: the conversation holds no such run.
             ToolError: later changes touch the same lines; nothing was changed.
         """
-        events = self.earlier()
+        events = await self._all_events()
         start = next((n for n, e in enumerate(events) if isinstance(e, RunStarted) and e.run == run), None)
         if start is None:
             raise BuildError(f"this conversation holds no run {run}; see: /rewind")
@@ -425,6 +465,27 @@ class Sessions:
         keys = [row.key for row in await self.rows()]
         return await search(self._history.store, keys, text, limit=limit, redact=self._redact)
 
+    async def send(self, session: str, content: str, *, by: str = "") -> RunRow | None:
+        """Give the run that goes on in a session a message of a person, read before its next request; that run.
+
+        None if none goes on: then nothing is kept. A run that ends without having read it leaves it in the inbox, where
+        a worker finds it.
+
+        Args:
+            session: its key.
+            content: the message.
+            by: the principal of the gateway who says it; empty = whoever is at this machine.
+        """
+        rows = await self._history.mark_interrupted(await self._history.runs(session=session, limit=1))
+        if not rows or rows[0].status != "running":
+            return None
+        message = InboundMessage(
+            session=session, content=content, id=new_id("in"), workspace=str(self._runtime.workspace),
+            channel=CHANNEL if by else "", sender_id=by,
+        )  # fmt: skip
+        await Inbox(self._history.store).add(message)
+        return rows[0]
+
     async def rename(self, session: str, label: str) -> None:
         """Give a session a label; empty takes it away.
 
@@ -469,11 +530,34 @@ class Sessions:
 
         Raises:
             ConfigError: another process works on the session.
+            PermissionDenied: a hook of PreCompact refuses it.
         """
         async with self._history.open_session(session) as opened:
             if (event := _compacted(opened.events)) is not None:
+                if self._runtime.config.hooks:
+                    async with self._runtime.executor(session=session) as executor:
+                        await _ask_before_compact(executor, session)
                 opened.log.record(event)
             return event
+
+    async def restart(self, session: str) -> bool:
+        """Begin the conversation under a key anew: the model is sent nothing of what was before, the record keeps it.
+
+        Returns:
+            False if there was nothing.
+
+        Raises:
+            ConfigError: another process works on the session.
+        """
+        async with self._history.open_session(session) as opened:
+            since = 0
+            events = await self._history.events(session)
+            for place, event in enumerate(events, 1):
+                since = place if isinstance(event, ConversationRewound) else since
+            first = next((e for e in events[since:] if isinstance(e, RunStarted)), None)
+            if first is not None:
+                opened.log.record(ConversationRewound(first.run))
+            return first is not None
 
     async def delete(self, session: str) -> None:
         """Delete what was said in a session, and what waits for it. That there were records stays provable.
@@ -531,6 +615,20 @@ class Sessions:
                 yield talk
             finally:
                 await talk.model.aclose()
+
+
+async def _ask_before_compact(executor: ToolExecutor, session: str) -> None:
+    """Let the hooks of PreCompact do what they do before a conversation is shortened.
+
+    Raises:
+        PermissionDenied: one of them refuses it.
+    """
+    if executor.hooks is None:
+        return
+    fields = {"trigger": "manual", "custom_instructions": ""}
+    said = await executor.hooks.on_session("PreCompact", session, fields, matched="manual")
+    if said.decision == "deny":
+        raise PermissionDenied(f"{said.by} refused to shorten the conversation: {said.reason}")
 
 
 def _compacted(events: Sequence[Event]) -> ContextCompacted | None:

@@ -19,7 +19,13 @@ from pegboard.config.agent_files import trusted_with
 from pegboard.config.edit import read_key, set_key, settings_file, write_starter
 from pegboard.config.environment import environment
 from pegboard.config.load import NAMES
-from pegboard.config.models import AcceptedServers, available_models, fetch_weights, find_local_servers
+from pegboard.config.models import (
+    AcceptedServers,
+    available_models,
+    fetch_weights,
+    find_local_servers,
+    key_states,
+)
 from pegboard.config.paths import Paths, refused_workspace
 from pegboard.config.reading import read_unfilled
 from pegboard.config.tools import ToolSettings, is_python_place, python_place
@@ -37,6 +43,7 @@ EXTRAS: Final = {
     "anthropic": ("anthropic",),
     "gemini": ("google.genai",),
     "gguf": ("xllamacpp", "openai"),
+    "code": ("pydantic_monty",),
     "documents": ("pypdfium2", "docx", "openpyxl", "pptx"),
     "web": ("trafilatura", "html_to_markdown"),
     "browser": ("playwright",),
@@ -87,6 +94,7 @@ class Settings:
             "ignored": list(runtime.config.ignored),
             "sandbox": sandbox,
             "programs": {name: shutil.which(name) for name in PROGRAMS},
+            "diagnostics": self._diagnostics_report(),
             "extras": {name: all(_has(m) for m in modules) for name, modules in EXTRAS.items()},
             "browser": await asyncio.to_thread(self._browser_report),
             "models": await self.models(),
@@ -105,6 +113,16 @@ class Settings:
         program = find_chromium(self._runtime.config.browser.executable, variables)
         reason = why_unsandboxed(program, variables) if program else "Chromium is not installed"
         return {"program": program or "", "sandbox": not reason, "reason": reason}
+
+    def _diagnostics_report(self) -> dict[str, Any]:
+        """What looks at files after a write, and the language servers that are known: name to path, None if missing."""
+        from pegboard.lsp.programs import KNOWN
+
+        config = self._runtime.config
+        path = os.pathsep.join([*config.path_prepend, environment().get("PATH", os.defpath)])
+        named = {c.name: c for several in config.diagnostics.files.values() for c in several}
+        programs = {name: shutil.which(c.argv[0], path=path) for name, c in {**KNOWN, **named}.items()}
+        return {"enabled": config.diagnostics.enabled, "used": sorted(named), "programs": programs}
 
     async def _history_report(self) -> dict[str, Any]:
         """Whether the history can be kept: without it no call is made."""
@@ -129,6 +147,10 @@ class Settings:
         """The models that can be used here, and what the others lack: `{name, status}`."""
         runtime = self._runtime
         return [dict(r) for r in available_models(runtime.paths, ports=runtime.config.model_servers)]
+
+    async def model_keys(self) -> list[dict[str, Any]]:
+        """Which keys of models are set, and where each comes from: `{provider, source, set}`; never the keys."""
+        return await asyncio.to_thread(key_states, self._runtime.config.model_keys)
 
     async def fetch_model(self, name: str) -> Path:
         """Download a model's weights; where they lie.
@@ -178,14 +200,14 @@ class TrustedFiles:
 
     async def all_of(self, paths: Sequence[Path]) -> list[Path]:
         """The files that are trusted together: of a folder its hooks, skills, agents and slash commands, and with a
-        file of hooks the scripts that they run.
+        file of hooks the scripts that they run. An installed plug-in is one thing, its folder.
 
         Raises:
             ConfigError: one is not there, or holds nothing that can be trusted.
         """
-        files = (
-            [self._file(None)] if not paths else [f for p in paths for f in trusted_with(p, self._workspace)]
-        )
+        files = [
+            f for p in paths for f in ([p] if self._is_plugin(p) else trusted_with(p, self._workspace))
+        ] or [self._file(None)]
         return list(dict.fromkeys(map(self._file, files)))
 
     async def add(self, file: Path | None = None) -> tuple[Path, str]:
@@ -199,6 +221,21 @@ class TrustedFiles:
         """
         path = self._file(file)
         return path, Trust(self._paths).add(path)
+
+    async def shown(self, file: Path) -> list[Path]:
+        """What a person should see of it: the file itself; of a plug-in all that an agent reads or that starts something."""
+        if not self._is_plugin(file):
+            return [file]
+        from pegboard.config.hooks import hooks_of_plugin, scripts_of
+        from pegboard.config.plugins import read_plugin
+
+        plugin = read_plugin(file, file)
+        scripts = scripts_of(hooks_of_plugin(plugin).hooks, plugin.root)
+        found = [
+            *plugin.hooks, *scripts, *(folder / "SKILL.md" for folder in plugin.skills), *plugin.agents,
+            *(command for _, command in plugin.commands), *(plugin.root / n for n in ("mcp.json", ".mcp.json")),
+        ]  # fmt: skip
+        return [path for path in dict.fromkeys(found) if path.is_file()]
 
     async def tool_files(self, settings: Path) -> list[Path]:
         """The Python files that a settings file loads tools from and that lie in the workspace: each needs to be
@@ -224,9 +261,12 @@ class TrustedFiles:
         path = file or next((workspace / n for n in (*NAMES, ".mcp.json") if (workspace / n).is_file()), None)
         if path is None:
             raise ConfigError(f"no {NAMES[0]} or .mcp.json in {workspace}; name the file to trust")
-        if not path.is_file():
+        if not path.is_file() and not self._is_plugin(path):
             raise ConfigError(f"{path} is not a file")
         return path
+
+    def _is_plugin(self, path: Path) -> bool:
+        return path.is_dir() and path.resolve().parent == (self._paths.data / "plugins").resolve()
 
 
 class SettingsFiles:
@@ -240,6 +280,11 @@ class SettingsFiles:
     def __init__(self, paths: Paths, workspace: Path) -> None:
         self._paths = paths
         self._workspace = workspace
+
+    @property
+    def user_file(self) -> Path:
+        """The user's file, there or not."""
+        return settings_file(self._paths.config)
 
     async def paths(self) -> tuple[Path, Path | None]:
         """The user's file, there or not, and the project's, None without one."""

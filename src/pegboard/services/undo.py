@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from pegboard.core.effects import Change
 from pegboard.files.changes import unified
-from pegboard.files.journal import Journal, JournalEntry
+from pegboard.files.journal import MADE, Journal, JournalEntry
+from pegboard.files.memory import memory_folder
 from pegboard.files.undo import ById, ByOrigin, Last, UndoReport, UndoTarget
 from pegboard.files.workspace import Workspace
 from pegboard.services.history import LAST
@@ -47,7 +48,7 @@ class Undo:
             ToolError: the journal has no such call or run.
         """
         if target == LAST:
-            made = (e.entry for e in await self.entries() if e.holds and e.entry.type in ("commit", "exec"))
+            made = (e.entry for e in await self.entries() if e.holds and e.entry.type in MADE)
             newest = None if redo else next(made, None)
             target = None if newest is None else newest.origin.run or None
         return await self._undo(Last() if target is None else ById(id=target), preview=preview, redo=redo)
@@ -72,10 +73,11 @@ class Undo:
     async def _undo(self, what: UndoTarget, *, preview: bool = False, redo: bool = False) -> UndoReport:
         runtime = self._runtime
         repository = repository_of(runtime.workspace)
+        beside = [memory_folder(runtime.paths.state, runtime.workspace)]
         files = Workspace(
             runtime.workspace, journal=self._journal(), full_access=runtime.policy.mode == "full",
             home=runtime.paths.home, allowed_dirs=runtime.config.allowed_dirs,
-            restored_dirs=() if repository is None else (repository.common,),
+            restored_dirs=[p for p in beside if p.is_dir()] + ([] if repository is None else [repository.common]),
         )  # fmt: skip
         try:
             return await files.undo(what, preview=preview, redo=redo)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from pegboard.core.events import BRANCHED, CallFinished, Event, ModelReplied, RunStarted
+from pegboard.core.events import BRANCHED, CallFinished, Event, ModelReplied, PermissionJudged, RunStarted
+from pegboard.core.policy.budgets import MEASURES, Budget, Spent
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import Usage
 from pegboard.runtime.tokens import result_tokens, toolkit_tokens
 from pegboard.services.history import History
+from pegboard.store.provenance import StoredAccounts
 
 
 @dataclass(slots=True)
@@ -74,12 +76,9 @@ class UsageReport:
                     self.runs += 1
                     asked = event.model
                 case ModelReplied(message):
-                    name = message.model or asked
-                    for table, key in (
-                        (self.models, name), (self.days, day), (self.sessions, session),
-                        (self.workspaces, workspace or "-"),
-                    ):  # fmt: skip
-                        table[key] = table.get(key, Usage()) + message.usage
+                    self._count(message.model or asked, message.usage, day, session, workspace)
+                case PermissionJudged() if event.model:
+                    self._count(event.model, event.usage, day, session, workspace)
                 case CallFinished(result):
                     use = self.tools.setdefault(result.tool, ToolUse())
                     use.calls += 1
@@ -94,6 +93,12 @@ class UsageReport:
                 case _:
                     pass
 
+    def _count(self, model: str, usage: Usage, day: str, session: str, workspace: str) -> None:
+        for table, key in (
+            (self.models, model), (self.days, day), (self.sessions, session), (self.workspaces, workspace or "-"),
+        ):  # fmt: skip
+            table[key] = table.get(key, Usage()) + usage
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
         return {
@@ -104,6 +109,34 @@ class UsageReport:
             },
             "tools": {name: use.to_dict() for name, use in sorted(self.tools.items())},
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetUse:
+    """A budget, and how far its accounts are used.
+
+    Attributes:
+        budget: as the settings have it.
+        accounts: those that are used most, what each is for (a run, session or day, then the tool, agent or session
+            where each has its own) and what was used.
+        count: how many there are in all.
+    """
+
+    budget: Budget
+    accounts: tuple[tuple[tuple[str, ...], Spent], ...] = ()
+    count: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able; `limits` are the measures that are limited."""
+        budget = self.budget
+        limits = {m: getattr(budget, m) for m in MEASURES if getattr(budget, m) is not None}
+        return {
+            "name": budget.name, "per": budget.per, "tool": budget.tool, "agent": budget.agent,
+            "session": budget.session, "soft": budget.soft, "limits": limits, "count": self.count,
+            "accounts": [
+                {"of": list(of), "used": {m: getattr(spent, m) for m in limits}} for of, spent in self.accounts
+            ],
+        }  # fmt: skip
 
 
 class UsageReports:
@@ -139,5 +172,32 @@ class UsageReports:
             report.tools.setdefault(name, ToolUse()).schema_tokens = tokens
         return report
 
+    async def budgets(self, budgets: Iterable[Budget], *, most: int = 5) -> list[BudgetUse]:
+        """How far each budget is used; of those per day only today (UTC).
 
-_TYPES = (RunStarted.type, ModelReplied.type, CallFinished.type)
+        Args:
+            budgets: those of the settings.
+            most: accounts of each that are given.
+        """
+        today = time.strftime("%Y-%m-%d", time.gmtime(self._now()))
+        accounts = StoredAccounts(lambda: self._history.store)
+        out: list[BudgetUse] = []
+        for budget in budgets:
+            rows: list[tuple[float, tuple[str, ...], Spent]] = []
+            for account, spent in (await accounts.of_budget(budget.name)).items():
+                _, per, *of = account.split("\x1f")
+                if per == budget.per and (per != "day" or of[0] == today):
+                    rows.append((_share(budget, spent), tuple(filter(None, of)), spent))
+            rows.sort(key=lambda row: row[0], reverse=True)
+            used = tuple((of, spent) for _, of, spent in rows[:most])
+            out.append(BudgetUse(budget=budget, accounts=used, count=len(rows)))
+        return out
+
+
+def _share(budget: Budget, spent: Spent) -> float:
+    """How much of the measure that is used most is used, 1 = all."""
+    limits = ((m, getattr(budget, m)) for m in MEASURES)
+    return max(getattr(spent, m) / (limit or 1) for m, limit in limits if limit is not None)
+
+
+_TYPES = (RunStarted.type, ModelReplied.type, PermissionJudged.type, CallFinished.type)

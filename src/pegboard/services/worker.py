@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.5
 """Seconds between two looks at the store."""
+_LOOK_SHARE: Final = 4
+"""A look that takes long is followed by this many times as long without one."""
 MOST: Final = 8
 """Sessions that one worker runs at once."""
 
@@ -78,7 +82,7 @@ class Worker:
         interaction: who answers; None = nobody, so that runs that ask are suspended or denied by the approver.
         duties: what else it does.
         on_answer: each is given the answer to a message that wanted one.
-        watcher: sees its runs' events.
+        watchers: see its runs' events.
         model: as `--model` takes it; None = the first that is found.
         most: sessions that it runs at once.
         queue: hands out the sessions, by its own limits in place of `most`; None = this worker takes what it finds.
@@ -94,7 +98,7 @@ class Worker:
         interaction: Interaction = NOBODY,
         duties: Sequence[Duty] = (),
         on_answer: Sequence[OnAnswer] = (),
-        watcher: Watcher | None = None,
+        watchers: Sequence[Watcher] = (),
         model: str | None = None,
         most: int = MOST,
         queue: DbosQueue | None = None,
@@ -106,17 +110,20 @@ class Worker:
         self._interaction = interaction
         self._duties = duties
         self._on_answer = on_answer
-        self._watcher = watcher
+        self._watchers = watchers
         self._model = model
         self._most = most
         self._queue = queue
         self._inbox = Inbox(history.store)
         self._working: dict[str, asyncio.Task[bool]] = {}
         self._failed: set[str] = set()
+        self._found: deque[str] = deque()
+        self._look_at = 0.0
+        self._news = asyncio.Event()
         self._stopping = False
 
     async def work(self, *, until_idle: bool = False) -> None:
-        """Work on what there is, look again every half second.
+        """Work on what there is; look again every half second, and at once after `look_now`.
 
         Args:
             until_idle: return when no session can be taken further now.
@@ -150,16 +157,25 @@ class Worker:
         """Take no more sessions and do no more duties; `work` returns once those that it has are over."""
         self._stopping = True
 
-    async def serve(self, session: str) -> None:
+    def look_now(self) -> None:
+        """Something was stored that a session or a duty waits for."""
+        self._news.set()
+
+    async def serve(self, session: str, row: RunRow | None = None) -> None:
         """Take a session further: resume its run, then run it on the messages that wait, until none is left.
+
+        Args:
+            session: its key.
+            row: its unfinished run, where that was just looked up.
 
         Raises:
             SessionBusy: another process works on it.
         """
-        while (row := await self._resumable(session)) is not None:
-            if self._watcher is not None:
-                await self._watcher.on_resume(row)
+        while (row := row or await self._runs.unfinished_in(session)) is not None:
+            for watcher in self._watchers:
+                await watcher.on_resume(row)
             await self._drain(session, self._runs.resume(row, self._interaction))
+            row = None
         while (message := await self._next(session)) is not None:
             finished = (await self._read(session)).get(message.id) or await self._start(message)
             if finished is None or finished.status == "suspended":
@@ -173,14 +189,34 @@ class Worker:
     async def _take_sessions(self) -> bool:
         """Begin with what there is; whether this worker works on anything now."""
         self._end_done()
-        for session in await self._waiting_sessions():
-            if len(self._working) >= self._most:
-                break
+        # Where a thousand wait, not every end of one looks at all the others.
+        looked = not self._found or time.monotonic() >= self._look_at
+        if looked:
+            await self._look()
+        await self._begin()
+        if not (looked or self._working):
+            await self._look()
+            await self._begin()
+        return bool(self._working)
+
+    async def _look(self) -> None:
+        begun = time.monotonic()
+        self._found = deque(await self._waiting_sessions())
+        took = time.monotonic() - begun
+        self._look_at = begun + took + max(LOOK_S, _LOOK_SHARE * took)
+
+    async def _begin(self) -> None:
+        """Begin with sessions that the last look has found, as many as this worker may run."""
+        while self._found and len(self._working) < self._most:
+            session = self._found.popleft()
             if session in self._working or session in self._failed:
                 continue
-            if await self._history.holder(session) is None and await self._cause(session) is not None:
-                self._working[session] = asyncio.create_task(self._serve(session))
-        return bool(self._working)
+            if (
+                await self._history.holder(session) is None
+                and (cause := await self._cause(session)) is not None
+            ):
+                row = cause if isinstance(cause, RunRow) else None
+                self._working[session] = asyncio.create_task(self._serve(session, row))
 
     def _end_done(self) -> None:
         for key in [key for key, task in self._working.items() if task.done()]:
@@ -193,7 +229,7 @@ class Worker:
         for session in await self._waiting_sessions():
             if session in active or await self._history.holder(session) is not None:
                 continue
-            if (cause := await self._cause(session)) is not None and await queue.put(session, cause):
+            if (cause := await self._cause(session)) is not None and await queue.put(session, cause.id):
                 active.add(session)
         return bool(active)
 
@@ -202,10 +238,10 @@ class Worker:
         interrupted = [row.stream for row in await self._interrupted()]
         return list(dict.fromkeys((*interrupted, *waiting)))
 
-    async def _serve(self, session: str) -> bool:
+    async def _serve(self, session: str, row: RunRow | None = None) -> bool:
         """Take a session further; False = it failed, and people were told why."""
         try:
-            await self.serve(session)
+            await self.serve(session, row)
         except SessionBusy:
             pass  # Another worker was faster.
         except Exception as error:  # noqa: BLE001  The worker's boundary: one session must not end the others.
@@ -217,10 +253,13 @@ class Worker:
         return True
 
     async def _one_ends(self) -> None:
-        if self._working:
-            await asyncio.wait(self._working.values(), return_when=asyncio.FIRST_COMPLETED)
-        else:
-            await asyncio.sleep(LOOK_S)
+        """Return when a session ends, or after `look_now`; a look follows."""
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait([news, *self._working.values()], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+            self._news.clear()
 
     def _is_here(self, message: InboundMessage) -> bool:
         return not message.workspace or Path(message.workspace) == self._runtime.workspace
@@ -228,17 +267,11 @@ class Worker:
     async def _interrupted(self) -> list[RunRow]:
         rows = [r for r in await self._runs.list(limit=None, status="running") if r.status == "interrupted"]
         rows += [r for r in await self._runs.unfinished() if r.status == "suspended"]
-        return [r for r in rows if not self._runs.is_single_call(r) and await self._runs.is_resumable_here(r)]
+        return [r for r in rows if not self._runs.is_single_call(r)]
 
-    async def _resumable(self, session: str) -> RunRow | None:
-        return next((r for r in await self._interrupted() if r.stream == session), None)
-
-    async def _cause(self, session: str) -> str | None:
-        """Id of the run to resume or the message to run on; None where all that waits is what a suspended run reads."""
-        if (row := await self._resumable(session)) is not None:
-            return row.id
-        message = await self._next(session)
-        return None if message is None else message.id
+    async def _cause(self, session: str) -> RunRow | InboundMessage | None:
+        """The run to resume, or the message to start one with; None if only a suspended run will read what waits."""
+        return await self._runs.unfinished_in(session) or await self._next(session)
 
     async def _next(self, session: str) -> InboundMessage | None:
         """The message that the session is to be run on, or whose answer is to be handed on, now."""
@@ -284,15 +317,14 @@ class Worker:
 
     async def _drain(self, session: str, events: AsyncGenerator[Event]) -> RunFinished | None:
         finished: RunFinished | None = None
-        watcher = self._watcher
         try:
             async with aclosing(events):
                 async for event in events:
-                    if watcher is not None:
+                    for watcher in self._watchers:
                         watcher.on_event(session, event)
                     if isinstance(event, RunFinished):
                         finished = event
         finally:
-            if watcher is not None:
+            for watcher in self._watchers:
                 watcher.on_pause(session)
         return finished

@@ -6,17 +6,18 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pegboard.core.errors import InvalidArguments, NotFound, OutsideWorkspace, TooLarge, Unavailable
 from pegboard.core.secrets.clip import SEVERAL_LINES, keys_in, may_hold_key, without_parts
-from pegboard.core.secrets.handles import Placeholders
+from pegboard.core.secrets.handles import Placeholders, Substitution
 from pegboard.net.destinations import Destination, Resolve, resolve_here
 from pegboard.net.egress import EgressProxy
 from pegboard.ports.shell import ExecOutcome, ExecRequest, Inspection
@@ -27,6 +28,9 @@ from pegboard.shell.environment import command_environment
 from pegboard.shell.sandbox import bridge
 from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
 from pegboard.shell.sandbox.none import Unconfined
+
+if TYPE_CHECKING:
+    from pegboard.net.authority import CertificateAuthority
 
 
 class Adopter(Protocol):
@@ -207,6 +211,7 @@ class CommandShell:
         fallbacks: charsets to try for output that is not UTF-8, the locale's first.
         placeholders: what stands for secrets in commands; the egress proxy puts the values in.
         on_output: is given the output of a command that a call waits for, as it comes.
+        ca_file: certificates of further authorities (PEM) that commands with hosts and the egress proxy trust.
     """
 
     def __init__(
@@ -228,7 +233,9 @@ class CommandShell:
         fallbacks: Sequence[str] = (),
         placeholders: Placeholders | None = None,
         on_output: Callable[[str], None] | None = None,
+        ca_file: str | None = None,
     ) -> None:
+        self._ca_file = ca_file
         self._on_output = on_output
         self._workspace = workspace
         self._backend: Backend = backend or Unconfined()
@@ -363,9 +370,14 @@ class CommandShell:
                 f"{self._backend.name} cannot open the network to {', '.join(request.hosts)}",
                 hint="Use the bubblewrap backend for commands that need the network.",
             )
-        pair = socket.socketpair() if request.hosts and self._backend.network == "filtered" else None
+        filtered = bool(request.hosts) and self._backend.network == "filtered"
+        way_out = self._way_out(request) if filtered else _WayOut()
+        pair = socket.socketpair() if filtered else None
         if pair is not None:
             env.update(bridge.proxy_environment())
+        if way_out.roots:
+            # What the call itself sets is meant.
+            env.update((k, v) for k, v in bridge.certificate_environment().items() if k not in request.env)
         job = SandboxCommand(
             argv=(SHELL, "-c", request.command),
             cwd=folder,
@@ -373,6 +385,7 @@ class CommandShell:
             terminal=None if terminal is None else terminal[1],
             bridge=None if pair is None else pair[1].fileno(),
             approved=request.approved,
+            certificates=way_out.shown,
         )
         stdout = HeadTailBuffer(request.max_output_bytes)
         stderr = stdout if merged or terminal is not None else HeadTailBuffer(request.max_output_bytes)
@@ -397,7 +410,7 @@ class CommandShell:
                 live.on_output()  # For what came before anybody listened.
             if pair is not None:
                 pair[1].close()
-                running.proxy = await self._open_egress(running, pair[0])
+                running.proxy = await self._open_egress(running, pair[0], way_out)
             return running
         finally:
             if pair is not None:
@@ -455,7 +468,27 @@ class CommandShell:
                 if fd >= 0:
                     os.close(fd)
 
-    async def _open_egress(self, running: RunningCommand, ours: socket.socket) -> EgressProxy:
+    def _way_out(self, request: ExecRequest) -> _WayOut:
+        """The secrets that a command may send to hosts, and which authorities it and the proxy trust."""
+        held = self._placeholders
+        stdin = (request.stdin or b"").decode("utf-8", "replace")
+        secrets = () if held is None else held.find_in((request.command, *request.env.values(), stdin))
+        if not secrets and self._ca_file is None:
+            return _WayOut()
+        from pegboard.net.authority import CertificateAuthority, client_context, trusted_roots
+
+        # Who names a file of authorities for programs here means those in the sandbox too.
+        named = [self._environment[name] for name in bridge.CA_VARIABLES if self._environment.get(name)]
+        ours = [] if self._ca_file is None else [self._ca_file]
+        roots = trusted_roots(*ours, *(file for file in named if os.path.isfile(file)))
+        if not secrets:
+            return _WayOut(roots=roots)
+        authority = CertificateAuthority(host for secret in secrets for host in secret.hosts)
+        return _WayOut(secrets=secrets, authority=authority, roots=roots, tls=client_context(roots))
+
+    async def _open_egress(
+        self, running: RunningCommand, ours: socket.socket, way_out: _WayOut
+    ) -> EgressProxy:
         ours.settimeout(_BRIDGE_S)
         try:
             listener = await asyncio.to_thread(bridge.receive, ours)
@@ -463,18 +496,16 @@ class CommandShell:
             await running.end()
             said = running.stderr.parts()[0].decode("utf-8", "replace").strip()
             raise Unavailable(f"the sandbox's network could not be set up: {said or problem}") from problem
-        request = running.request
+        request, tls = running.request, way_out.tls
         proxy = EgressProxy(
             request.hosts,
             allow_private=self.egress_allow,
             allow_cidrs=self.egress_cidrs,
             resolve=self.resolve,
             on_destination=self._on_destination,
-            substitutions=()
-            if self._placeholders is None
-            else self._placeholders.find_in(
-                (request.command, *request.env.values(), (request.stdin or b"").decode("utf-8", "replace"))
-            ),
+            substitutions=way_out.secrets,
+            authority=way_out.authority,
+            tls=None if tls is None else lambda: tls,
         )
         await proxy.serve(listener)
         return proxy
@@ -525,6 +556,21 @@ class CommandShell:
                 hint="Use a folder of the workspace; the user can add others to allowed_dirs in the settings.",
             )
         return real
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WayOut:
+    """Of one command: its secrets, the authority that ends its TLS, the root certificates (PEM), and what checks them."""
+
+    secrets: tuple[Substitution, ...] = ()
+    authority: CertificateAuthority | None = None
+    roots: str = ""
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def shown(self) -> str:
+        """What the command gets to read: the roots, and the authority's own certificate."""
+        return self.roots + ("" if self.authority is None else self.authority.certificate)
 
 
 _KEY_FILES: Final = 5000

@@ -74,8 +74,7 @@ class Children:
             return after
 
     async def _found(self, rows: Sequence[Row]) -> list[Child]:
-        found = [await self.get(row.value.decode()) for row in rows]
-        return [child for child in found if child is not None]
+        return await self._table.get_all([row.value.decode() for row in rows])
 
 
 def _child(value: dict[str, Any]) -> Child:

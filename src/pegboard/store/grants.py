@@ -45,6 +45,11 @@ class StoredGrants(MemoryGrants):
             await self._table.put(grant.id, grant)
         return grant
 
+    async def give(self, grant: Grant) -> None:
+        """Keep a grant that an owner gives without having been asked."""
+        self._grants[grant.id] = grant
+        await self._table.put(grant.id, grant)
+
     async def use(self, grant: str) -> None:
         """See GrantStore. Uses are counted among all processes: the last one must not be used twice."""
         known = self._grants.get(grant)

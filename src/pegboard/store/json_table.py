@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pegboard.core.errors import ConfigError
 from pegboard.store.chain import TABLE_FILE, Chain
+from pegboard.store.private_file import replace_private
 
 T = TypeVar("T")
 
@@ -149,13 +150,7 @@ class JsonTable(Generic[T]):
         changes = 1 + (0 if head is None else head[0])
         mac = self._mac(changes, entries, chain)
         text = json.dumps({"changes": changes, "mac": mac, "entries": entries}, indent=1)
-        fresh = self.file.with_suffix(f".{os.getpid()}.new")
-        descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.file)
+        replace_private(self.file, text, sync=True)
         # Its disk may be full; the list is kept all the same.
         with suppress(OSError):
             chain.keep_head(TABLE_FILE + self.file.name, changes, mac)

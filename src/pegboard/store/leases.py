@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -133,19 +134,20 @@ class Leases:
         self._owner = owner or this_process()
         self._alive = alive or is_alive
         self._table = Table(store, _TABLE, asdict, _held)
+        self._seen: dict[str, tuple[int, float]] = {}
 
     async def acquire(self, key: str, wait_s: float = 0.0) -> Lease:
         """Take a lease, or wait for it.
 
         The lease of a process of this machine that has ended is taken at once, any other when it was not renewed for
         30 seconds. Whether a process of another machine or container lives can only be seen from its renewals, so for
-        one of these it waits until it has seen one, whatever `wait_s` says.
+        one of these it waits until it has seen one, whatever `wait_s` says. What `holder` saw before counts.
 
         Raises:
             SessionBusy: another process holds it; the message names that process.
         """
         end = self._clock.monotonic() + wait_s
-        seen: tuple[int, float] | None = None
+        seen = self._seen.pop(key, None)
         renewed = False
         while True:
             row, version = await self._table.versioned(key)
@@ -190,15 +192,31 @@ class Leases:
                     await self.write(key, None, version)
 
     async def holder(self, key: str) -> Owner | None:
-        """Who holds a lease now, None if nobody does or its process has ended."""
-        held = await self._table.get(key)
-        owner = None if held is None else held.owner
-        return None if owner is None or self._alive(owner) is False else owner
+        """Who holds a lease now, None if nobody does or its process has ended.
+
+        A process of another machine or container has ended when its lease was the same for 30 seconds of asking.
+        """
+        return self._living(key, *await self._table.versioned(key))
 
     async def holders(self) -> dict[str, Owner]:
-        """Who holds which lease now; without processes that have ended."""
-        held = await self._table.scan()
-        return {k: h.owner for k, h in held.items() if h.owner and self._alive(h.owner) is not False}
+        """Who holds which lease now; without processes that have ended, see `holder`."""
+        rows = await self._table.scan_versioned()
+        living = {key: self._living(key, held, version) for key, (held, version) in rows.items()}
+        return {key: owner for key, owner in living.items() if owner is not None}
+
+    def _living(self, key: str, held: _Held | None, version: int) -> Owner | None:
+        owner = None if held is None else held.owner
+        if owner is None or (alive := self._alive(owner)) is False:
+            self._seen.pop(key, None)
+            return None
+        if alive is None:
+            now = self._clock.monotonic()
+            seen = self._seen.get(key)
+            if seen is None or seen[0] != version:
+                self._seen[key] = seen = (version, now)
+            if now - seen[1] >= STALE_S:
+                return None
+        return owner
 
     async def write(self, key: str, held: _Held | None, expected: int) -> int:
         """Write a lease's row, or delete it; its new version.
@@ -229,10 +247,19 @@ async def _finish(work: asyncio.Future[T]) -> T:
 
 def this_process() -> Owner:
     """This process."""
+    return _process(os.getpid())
+
+
+@cache
+def _process(pid: int) -> Owner:
+    """The owner that this process is; asked for with each look at a lease, and the same until it forks."""
     return Owner(
-        machine=socket.gethostname(), boot=_boot(), namespace=_namespace(), pid=os.getpid(),
-        started=_started(os.getpid()) or "",
-    )  # fmt: skip
+        machine=socket.gethostname(),
+        boot=_boot(),
+        namespace=_namespace(),
+        pid=pid,
+        started=_started(pid) or "",
+    )
 
 
 def is_alive(owner: Owner) -> bool | None:

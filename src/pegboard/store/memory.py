@@ -95,13 +95,16 @@ class MemoryStore:
         end: str | None = None,
         reverse: bool = False,
         limit: int | None = None,
+        keys: Sequence[str] | None = None,
     ) -> list[Row]:
         """See Store."""
         with self._lock:
             self._check_open()
             rows = self._tables.get(table, {})
-            keys = _range(rows, start, end)
-            return [rows[k] for k in (keys[::-1] if reverse else keys)[:limit]]
+            found = _range(rows, start, end)
+            if keys is not None:
+                found = [key for key in found if key in set(keys)]
+            return [rows[k] for k in (found[::-1] if reverse else found)[:limit]]
 
     async def close(self) -> None:
         """See Store."""

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Final, cast
 
 from pegboard.ports.store import StoreError
@@ -61,7 +62,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     # Not checked: at the end of the program it is closed by whichever thread is left.
     db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA journal_mode=WAL")
+        _use_wal(db)
         db.execute("PRAGMA synchronous=NORMAL")
         # What is deleted is overwritten: a purge must leave no word of it.
         db.execute("PRAGMA secure_delete=ON")
@@ -69,6 +70,24 @@ def open_database(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on, trying again while another process does the same.
+
+    SQLite does not wait by itself here: of two readers of a new file that both ask to write its mode, one is refused
+    at once, because waiting could be a deadlock.
+    """
+    deadline = monotonic() + _BUSY_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or monotonic() > deadline:
+                raise
+            sleep(0.005)
+        else:
+            return
 
 
 def identity(path: Path) -> tuple[int, int]:

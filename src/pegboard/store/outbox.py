@@ -147,8 +147,8 @@ class Outbox:
     async def of_run(self, run: str) -> Sequence[OutboxItem]:
         """The messages that a run has sent, or its answer, oldest first."""
         rows = await self._store.scan(_RUNS, start=f"{run}\x1f", end=after_prefix(f"{run}\x1f"))
-        found = [await self._table.get(row.value.decode()) for row in rows] if run else []
-        return sorted((i for i in found if i is not None), key=lambda i: i.created_at)
+        found = await self._table.get_all([row.value.decode() for row in rows]) if run else []
+        return sorted(found, key=lambda i: i.created_at)
 
     async def due(self, limit: int = 100) -> Sequence[str]:
         """The chats with a message that is due, the most overdue first."""

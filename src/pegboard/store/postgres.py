@@ -207,10 +207,14 @@ class PostgresStore:
         end: str | None = None,
         reverse: bool = False,
         limit: int | None = None,
+        keys: Sequence[str] | None = None,
     ) -> list[Row]:
         """See Store."""
         order = "DESC" if reverse else "ASC"
         where, values = _range(table, start, end)
+        if keys is not None:
+            where = f"{where} AND digest = ANY(${len(values) + 1})"
+            values = [*values, list(map(_digest, keys))]
         rows = await self._rows(
             f"SELECT key, value, version FROM {{s}}.kept WHERE {where} "
             f"ORDER BY left(key, 300) {order}, key {order} LIMIT ${len(values) + 1}",
@@ -519,11 +523,9 @@ class _Database:
         outcomes: list[Any] = []
 
         async def work(db: Any) -> list[Any]:
-            if ticket:
-                # The connection was lost while the transaction was being ended.
-                status = await db.fetchval("SELECT pg_xact_status($1::text::xid8)", ticket.pop())
-                if status == "committed":
-                    return outcomes
+            # The connection may have been lost while the transaction was being ended.
+            if ticket and await _is_committed(db, ticket.pop()):
+                return outcomes
             await db.execute(_BEGIN.format(durable=durable))
             try:
                 # The row is locked: there is one writer at a time, and streams and seal have no gaps.
@@ -791,6 +793,15 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+async def _is_committed(db: Any, id: str) -> bool:
+    """Whether a transaction whose end nobody heard of was committed."""
+    try:
+        return await db.fetchval("SELECT pg_xact_status($1::text::xid8)", id) == "committed"
+    except _asyncpg().InvalidParameterValueError:
+        # "in the future": the server was killed before it had kept anything of that transaction.
+        return False
 
 
 def _asyncpg() -> Any:

@@ -7,7 +7,7 @@ writes what has changed after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from pegboard.core.policy.budgets import MEASURES, Spent
@@ -146,6 +146,10 @@ class StoredAccounts:
     async def sum(self, account: str) -> Spent:
         """See Accounts."""
         return await self._table.get(account) or Spent()
+
+    async def of_budget(self, name: str) -> Mapping[str, Spent]:
+        """What was used on the accounts of one budget, by account."""
+        return await self._table.scan(prefix=f"{name}\x1f")
 
     @property
     def _table(self) -> Table[Spent]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -56,7 +55,7 @@ class RunList:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._table = Table[RunRow](store, _RUNS, asdict, _row)
+        self._table = Table[RunRow](store, _RUNS, asdict, _row, _damaged)
 
     async def get(self, run: str) -> RunRow | None:
         """The row of a run, None if there is none."""
@@ -74,12 +73,24 @@ class RunList:
         status: str | None = None,
         workspace: str | None = None,
         limit: int | None = 50,
+        prefix: str = "",
     ) -> list[RunRow]:
         """The latest runs, newest first; `limit` None = all.
 
         Args:
+            prefix: only runs of sessions whose keys begin so.
             workspace: only runs of this folder, and those of which none is known; None = all.
         """
+        if prefix:
+            keys = await self._store.scan(_BY_SESSION, start=prefix, end=after_prefix(prefix))
+            rows = [
+                r
+                for r in await self._table.get_all([key.value.decode() for key in keys])
+                if session in (None, r.stream)
+                and status in (None, r.status)
+                and (workspace is None or r.workspace in ("", workspace))
+            ]
+            return sorted(rows, key=lambda r: (r.started, r.id), reverse=True)[:limit]
         if workspace is not None:
             rows = await self.list(session=session, status=status, limit=None)
             return [r for r in rows if r.workspace in ("", workspace)][:limit]
@@ -95,10 +106,8 @@ class RunList:
         # What the index does not know by itself is looked for in all of it.
         most = limit if status is None else None
         keys = await self._store.scan(table, start=prefix, end=after_prefix(prefix), reverse=True, limit=most)
-        found = await asyncio.gather(*(self._table.get(key.value.decode()) for key in keys))
-        rows = [
-            r for r in found if r is not None and session in (None, r.stream) and status in (None, r.status)
-        ]
+        found = await self._table.get_all([key.value.decode() for key in keys])
+        rows = [r for r in found if session in (None, r.stream) and status in (None, r.status)]
         return rows[:limit]
 
     async def save(self, row: RunRow) -> None:
@@ -149,6 +158,12 @@ def row_puts(row: RunRow) -> Sequence[Put]:
         Put(_BY_SESSION, f"{row.stream}\x1f{at}", id),
         Put(_OPEN, at, id if row.status in OPEN else None),
     )
+
+
+def _damaged(run: str) -> RunRow:
+    """Stands for a row that a bad disk changed; the run's events are in their stream all the same."""
+    task = "(this row is damaged; see: pegboard audit verify)"
+    return RunRow(id=run, stream="", status="failed", task=task, model="", agent="", started=0.0)
 
 
 def _row(value: dict[str, Any]) -> RunRow:

@@ -115,8 +115,7 @@ class SessionMessages:
             await self._store.put(*gone, *(Put(_BY_SENDER, row.key, None) for row in rows))
 
     async def _found(self, rows: Sequence[Row]) -> list[SentMessage]:
-        found = [await self.get(row.value.decode()) for row in rows]
-        return [message for message in found if message is not None]
+        return await self._table.get_all([row.value.decode() for row in rows])
 
 
 def _sent(value: dict[str, Any]) -> SentMessage:

@@ -12,6 +12,7 @@ from typing import Final
 from pegboard.core.errors import NotFound
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.secrets.clip import clip
+from pegboard.store.private_file import replace_private
 
 KEEP_S: Final = 7 * 24 * 3600.0
 """How long a spill is kept."""
@@ -63,9 +64,7 @@ class SpillFolder:
         path = self._path(name).with_suffix(".json")
         about = json.loads(path.read_text(encoding="utf-8"))
         about["labels"] = sorted({*about["labels"], *labels})
-        fresh = f"{path.stem}-{uuid.uuid4().hex[:8]}.new"
-        self._write(fresh, json.dumps(about))
-        os.replace(self._folder / fresh, path)
+        replace_private(path, json.dumps(about))
 
     def prune(self, older_s: float = KEEP_S) -> int:
         """Drop what is older than some seconds; how many went. Also done at the first save."""

@@ -7,6 +7,7 @@ a conflict in one spoils none of the others.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import sqlite3
@@ -192,9 +193,15 @@ class SqliteStore:
         end: str | None = None,
         reverse: bool = False,
         limit: int | None = None,
+        keys: Sequence[str] | None = None,
     ) -> list[Row]:
         """See Store."""
         where, values = _range(table, start, end)
+        if keys is not None:
+            where, values = (
+                f"{where} AND key IN (SELECT value FROM json_each(?))",
+                [*values, json.dumps(keys)],
+            )
         order = "DESC" if reverse else "ASC"
         query = f"SELECT key, value, version FROM kept WHERE {where} ORDER BY key {order} LIMIT ?"
         return [Row(*row) for row in await self._rows(query, *values, -1 if limit is None else limit)]

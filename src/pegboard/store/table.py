@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from pegboard.ports.store import Conflict, Put, Store
+from pegboard.ports.store import Conflict, Put, Row, Store
 
 T = TypeVar("T")
 
@@ -19,15 +19,22 @@ class Table(Generic[T]):
         name: the table's.
         to_json: what of a value is kept.
         from_json: the value of what was kept.
+        damaged: in a list, stands for the row of a key that can no longer be read; None = the list fails.
     """
 
     def __init__(
-        self, store: Store, name: str, to_json: Callable[[T], Any], from_json: Callable[[Any], T]
+        self,
+        store: Store,
+        name: str,
+        to_json: Callable[[T], Any],
+        from_json: Callable[[Any], T],
+        damaged: Callable[[str], T] | None = None,
     ) -> None:
         self.store = store
         self.name = name
         self._to_json = to_json
         self._from_json = from_json
+        self._damaged = damaged
 
     def put_of(self, key: str, value: T, *, expected: int | None = None) -> Put:
         """The Put that keeps a value, for a transaction with others."""
@@ -41,6 +48,11 @@ class Table(Generic[T]):
         """A value and its version; None and 0 if there is none."""
         row = await self.store.get(self.name, key)
         return (None, 0) if row is None else (self._decode(row.value), row.version)
+
+    async def get_all(self, keys: Sequence[str]) -> list[T]:
+        """The values of some keys, in their order; without those that are not there."""
+        rows = {row.key: row for row in await self.store.scan(self.name, keys=keys)} if keys else {}
+        return [self._listed(rows[key]) for key in keys if key in rows]
 
     async def put(self, key: str, value: T) -> None:
         """Keep a value, whatever was there."""
@@ -66,24 +78,42 @@ class Table(Generic[T]):
             return value
 
     async def delete(self, key: str) -> bool:
-        """Delete a value; False if there was none."""
-        there = await self.store.get(self.name, key)
-        if there is not None:
-            await self.store.put(Put(self.name, key, None))
-        return there is not None
+        """Delete a value; False if there was none, or somebody else was faster."""
+        while (row := await self.store.get(self.name, key)) is not None:
+            try:
+                await self.store.put(Put(self.name, key, None, row.version))
+            except Conflict:
+                continue
+            return True
+        return False
 
     async def scan(
         self, *, prefix: str = "", reverse: bool = False, limit: int | None = None
     ) -> dict[str, T]:
         """Values whose keys begin with `prefix`, in key order."""
+        found = await self.scan_versioned(prefix=prefix, reverse=reverse, limit=limit)
+        return {key: value for key, (value, _) in found.items()}
+
+    async def scan_versioned(
+        self, *, prefix: str = "", reverse: bool = False, limit: int | None = None
+    ) -> dict[str, tuple[T, int]]:
+        """The same, each with its version."""
         rows = await self.store.scan(
             self.name, start=prefix, end=after_prefix(prefix), reverse=reverse, limit=limit
         )
-        return {row.key: self._decode(row.value) for row in rows}
+        return {row.key: (self._listed(row), row.version) for row in rows}
 
     def _encode(self, value: T) -> bytes:
         # Without a lone surrogate, which no store takes.
         return json.dumps(self._to_json(value), ensure_ascii=False).encode("utf-8", "replace")
+
+    def _listed(self, row: Row) -> T:
+        try:
+            return self._decode(row.value)
+        except (ValueError, TypeError, KeyError):
+            if self._damaged is None:
+                raise
+            return self._damaged(row.key)
 
     def _decode(self, value: bytes) -> T:
         return self._from_json(json.loads(value))

@@ -1,10 +1,11 @@
-"""canvas: draw shapes and text."""
+"""canvas: draw shapes and text, or show a page on a node and look at it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field
 
@@ -17,6 +18,10 @@ from pegboard.core.schema.annotations import Alias, Inject, Verbatim
 from pegboard.core.tool import ValidCall, tool
 from pegboard.ports.files import Files, Write
 from pegboard.ports.media import Canvas, Shape, Sketch
+from pegboard.ports.nodes import Nodes
+from pegboard.tools._nodes import node_effects, picture_of
+
+Action: TypeAlias = Literal["draw", "present", "hide", "snapshot", "eval"]
 
 _FIELDS: Final = frozenset(f.name for f in fields(Shape))
 _SPELLINGS: Final = {
@@ -49,17 +54,35 @@ def _spelled(value: Any) -> Any:
     return out
 
 
+_REASONS: Final = {
+    "present": "it shows a page to whoever holds it",
+    "hide": "it takes away what is shown",
+    "snapshot": "it takes a picture of what is shown",
+    "eval": "it runs JavaScript in what is shown",
+}
+
+
 async def plan_canvas(call: ValidCall, context: Context) -> Plan:
-    """The file that is written, if one is."""
-    if not (path := call.arguments["path"]):
+    """The file that is written, if one is, or the node whose canvas is used."""
+    given = call.arguments
+    action: str = given["action"]
+    if action != "draw":
+        if given["path"]:
+            raise InvalidArguments(f"action {action} writes no file", hint="Leave path out.")
+        if action == "eval" and not given["script"].strip():
+            raise InvalidArguments("action eval needs script")
+        node = await context.port(Nodes).find_node(given["node"], "canvas")
+        return Plan(node_effects(node.name, "canvas", _REASONS[action]), private=node.name)
+    if not (path := given["path"]):
         return Plan(())
     return Plan((Effect("write", (await context.port(Files).resolve(path, write=True)).reachable()),))
 
 
 @tool(
     plan=plan_canvas,
-    touches=("write",),
-    hints=("draw a diagram", "draw shapes", "make an svg", "show html", "画图"),
+    touches=("write", "connect", "control"),
+    timeout_s=60,
+    hints=("draw a diagram", "draw shapes", "make an svg", "show html", "show a page on my phone", "画图"),
     example={
         "width": 200,
         "height": 100,
@@ -77,11 +100,22 @@ async def canvas(
     format: Literal["png", "svg"] = "png",
     title: str = "",
     path: Annotated[str, Alias("output", "filename")] = "",
+    action: Action = "draw",
+    node: Annotated[str, Alias("node_id", "node_name", "device", "target")] = "",
+    script: Annotated[
+        str, Field(max_length=100_000), Alias("javascript", "java_script", "code", "expression")
+    ] = "",
     *,
     drawing: Inject[Canvas],
     files: Inject[Files],
+    nodes: Inject[Nodes],
+    planned: Inject[Plan | None] = None,
 ) -> ToolResult:
-    """Draw shapes and text as a PNG or SVG, or show a page of HTML; kept as an artifact, and as a file if path says so.
+    """Draw shapes and text as a PNG or SVG, or make a page of HTML; kept as an artifact, and as a file if path says so.
+
+    With action present it is shown on a paired phone or machine, or in the user's web console (node
+    console), where a page can neither load nor send anything; snapshot, eval and hide are about what is
+    shown there.
 
     Args:
         width: Width in pixels.
@@ -94,15 +128,31 @@ async def canvas(
         format: png is also shown to you; svg is text that scales.
         title: What it is called.
         path: A file of the workspace to write too.
+        action: draw; present commands or html on a node; snapshot: a picture of what it shows; eval: run script
+            in it; hide it.
+        node: The node's name; may be left out where only one has a canvas.
+        script: JavaScript for eval; its value is returned.
 
     Raises:
         InvalidArguments: a shape lacks its size, or a colour is not known.
+        Unavailable: no node with a canvas is connected.
     """
+    if action in ("hide", "snapshot", "eval"):
+        name = planned.private if planned is not None else (await nodes.find_node(node, "canvas")).name
+        values = await nodes.call_node(name, action, {"script": script} if script else {}, timeout_s=30)
+        return _node_result(action, name, values)
     if bool(html) == bool(commands):
         raise InvalidArguments(
             "send either commands or html" if html else "there is nothing to draw",
             hint="Send commands, a list of shapes, or html.",
         )
+    if action == "present":
+        name = planned.private if planned is not None else (await nodes.find_node(node, "canvas")).name
+        if commands:
+            sketch = Sketch(width=width, height=height, shapes=commands, background=background)
+            html = f"<!doctype html><body style='margin:0'>{(await drawing.draw(sketch, 'svg')).decode()}"
+        await nodes.call_node(name, action, {"html": html, "title": title}, timeout_s=30)
+        return ToolResult.from_text(f"Shown on {name}.", data={"node": name, "action": action})
     if html:
         kind, data = "text/html", html.encode("utf-8", "replace")
     else:
@@ -122,3 +172,16 @@ async def canvas(
     kept = NewArtifact(content=data if kind == "image/png" else data.decode(), title=title, content_type=kind)
     facts = {"width": width, "height": height, "mime_type": kind, "bytes": len(data), "path": path}
     return ToolResult(content=tuple(content), data=facts, artifacts=(kept,))
+
+
+def _node_result(action: str, name: str, values: Mapping[str, Any]) -> ToolResult:
+    data: dict[str, Any] = {"node": name, "action": action}
+    if action == "snapshot":
+        picture = picture_of(name, values, f"canvas of {name}")
+        data |= {"mime_type": picture.mime_type, "bytes": len(picture.data)}
+        return ToolResult(content=(Text(f"The canvas of {name}."), picture), data=data)
+    if action == "hide":
+        return ToolResult.from_text(f"{name} shows nothing any more.", data=data)
+    data["value"] = values.get("value")
+    shown = json.dumps(data["value"], ensure_ascii=False)
+    return ToolResult.from_text(f"The script returned {shown}", data=data)

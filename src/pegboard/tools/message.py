@@ -66,13 +66,10 @@ async def plan_message(call: ValidCall, context: Context) -> Plan:
     where = f"{to.channel}:{to.chat_id}" if to.chat_id else to.channel
     default = messages.default()
     here = default is not None and (default.channel, default.chat_id) == (to.channel, to.chat_id)
-    effects = [
-        Effect(
-            "send", where, at_least="allow" if here else None, reason="this run answers there" if here else ""
-        )
-    ]
+    at_least, reason = ("allow", "this run answers there") if here else (None, "")
+    effects = [Effect("send", where, at_least=at_least, reason=reason)]
     if to.channel == "webhook" and to.chat_id:
-        effects.append(Effect("connect", host_of(to.chat_id)))
+        effects.append(Effect("connect", host_of(to.chat_id), at_least=at_least, reason=reason))
     files = context.port(Files)
     for path in given["media"] or ():
         if not path.startswith(_ARTIFACT) and (target := await _readable(path, files)):
@@ -83,6 +80,7 @@ async def plan_message(call: ValidCall, context: Context) -> Plan:
 @tool(
     plan=plan_message,
     touches=("send", "connect", "read"),
+    idempotent=True,
     hints=(
         "send a message",
         "notify somebody",
@@ -140,7 +138,7 @@ async def message(
     """
     given = {"channel": channel, "chat_id": chat_id, "account_id": account_id}
     to = destination_of(given, messages)
-    attached, refused = await _attachments(media or (), buffer, files, artifacts)
+    attached, refused = await attachments(media or (), buffer, files, artifacts)
     if refused and not attached and not content.strip():
         raise InvalidArguments(f"nothing is left to send: {'; '.join(refused)}")
     here = current_context()
@@ -194,7 +192,7 @@ async def _readable(path: str, files: Files) -> str:
     return found.target if found.inside and found.exists and found.kind == "file" else ""
 
 
-async def _attachments(
+async def attachments(
     paths: Sequence[str], buffer: str, files: Files, artifacts: Artifacts
 ) -> tuple[list[Attachment], list[str]]:
     """The files that go with a message, and why others do not."""
@@ -202,7 +200,7 @@ async def _attachments(
     refused: list[str] = []
     for path in paths:
         try:
-            found.append(await _attachment(path, files, artifacts))
+            found.append(await attachment(path, files, artifacts))
         except ToolError as error:
             refused.append(f"{path} was not sent: {error.message}")
     if buffer:
@@ -210,7 +208,13 @@ async def _attachments(
     return found, refused
 
 
-async def _attachment(path: str, files: Files, artifacts: Artifacts) -> Attachment:
+async def attachment(path: str, files: Files, artifacts: Artifacts) -> Attachment:
+    """A file of the workspace or an artifact, as it goes with a message.
+
+    Raises:
+        InvalidArguments: it is a URL.
+        OutsideWorkspace, NotFound: it is not in the workspace, or not a file.
+    """
     if path.startswith(_ARTIFACT):
         version = await artifacts.read(path.removeprefix(_ARTIFACT))
         kind = version.content_type if "/" in version.content_type else "text/plain"

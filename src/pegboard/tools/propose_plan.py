@@ -28,8 +28,8 @@ async def plan_proposal(call: ValidCall, context: Context) -> Plan:
     """
     if not context.port(Plans).is_planning:
         raise Conflict(
-            "propose_plan is for mode plan, and the mode is another one",
-            hint="Carry the task out; what needs approval is asked for then.",
+            "propose_plan works only in mode plan, and this session is not in it",
+            hint="Carry the task out; what needs approval is asked for when you do it.",
         )
     arguments = call.arguments
     effects: list[Effect] = []

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from pegboard.core.content import Text
+from pegboard.core.context import in_program
 from pegboard.core.errors import InvalidArguments, Unavailable, Unsupported
 from pegboard.core.result import Spills, ToolResult
 from pegboard.core.schema.annotations import Alias, Inject, ReadPath, Unadvertised
@@ -154,7 +155,9 @@ async def read_file(
         shown = await _binary(path, refusal, pages, files, documents)
         return _noted(shown, (await files.resolve(path)).notes)
     facts = {"encoding": found.encoding, "newline": found.newline, "size": found.size, "sha256": found.sha256}
-    if found.repeated and numbered and not force and found.last:
+    # A program has no conversation to look the lines up in.
+    again = force or in_program()
+    if found.repeated and numbered and not again and found.last:
         note = (
             f"[{path} lines {found.first}-{found.last}: unchanged since you read them above. "
             "force=true shows them again.]"

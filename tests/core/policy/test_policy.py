@@ -22,6 +22,9 @@ BLIND = Effect("exec", "$(x)")
 class Granted:
     """Grants everything."""
 
+    def find_for_sender(self, effect: Effect, situation: Situation) -> str | None:
+        return None
+
     def find(self, tool: str, effect: Effect, situation: Situation) -> str | None:
         return "g1"
 

@@ -109,3 +109,34 @@ async def test_a_web_socket_of_another_site_is_closed_although_its_token_is_righ
     evil = ("origin", "https://evil.example")
 
     assert await ask(guard(), HOST, TOKEN, evil, kind="websocket") == ("websocket.close", 1008)
+
+
+async def test_a_star_opens_one_part_and_nothing_below_it() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("in")(scope, receive, send)
+
+    one = RequestGuard(
+        app, tokens={"ada": "right"}, hosts=["127.0.0.1:8000"], public=["/", "/hooks/*"], clock=Clock()
+    )
+
+    async def status(path: str) -> int:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def receive() -> Any:
+            raise AssertionError
+
+        scope = {
+            "type": "http", "method": "POST", "path": path, "headers": [(b"host", b"127.0.0.1:8000")], "query_string": b"",
+        }  # fmt: skip
+        await one(scope, receive, send)
+        return sent[0]["status"]
+
+    found = {
+        path: await status(path)
+        for path in ("/", "/hooks/a", "/hooks/", "/hooks", "/hooks/a/b", "/a", "/x/*", "//")
+    }
+
+    assert [path for path, code in found.items() if code == 200] == ["/", "/hooks/a", "/hooks/"]

@@ -179,3 +179,33 @@ async def test_a_stream_keeps_its_last_messages_only() -> None:
 
 async def _read(stream: EventStream) -> list[str]:
     return [event.data async for event in stream.events()]
+
+
+async def test_a_web_socket_outlives_the_deadline_of_requests() -> None:
+    """The deadline is of the request's arrival; a connection that became a web socket stays."""
+    from starlette.routing import WebSocketRoute
+    from starlette.websockets import WebSocket
+    from websockets.asyncio.client import connect
+
+    async def echo(socket: WebSocket) -> None:
+        await socket.accept()
+        async for text in socket.iter_text():
+            await socket.send_text(text)
+
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(
+        serve(
+            [WebSocketRoute("/ws", echo)], host="127.0.0.1", port=0, tokens=None, on_start=port.set_result,
+            request_s=0.2,
+        )
+    )  # fmt: skip
+    try:
+        async with connect(f"ws://127.0.0.1:{await port}/ws", proxy=None) as ws, asyncio.timeout(30):
+            idle = await asyncio.wait({asyncio.ensure_future(ws.wait_closed())}, timeout=0.6)
+            await ws.send("still here")
+            answer = await ws.recv()
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+    assert idle[0] == set() and answer == "still here"

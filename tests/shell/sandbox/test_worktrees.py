@@ -166,7 +166,7 @@ def test_a_persons_own_settings_name_hooks_too(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "mine").write_text("[core]\n\thooksPath = .githooks\n[user]\n\tname = A B\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "mine"))
 
-    assert git_settings(tmp_path) == {"core.hookspath": ".githooks", "user.name": "A B"}
+    assert git_settings(tmp_path, tmp_path) == {"core.hookspath": ".githooks", "user.name": "A B"}
 
 
 async def test_a_rebase_that_would_run_something_outside_is_told(tmp_path: Path, workspace: Path) -> None:

@@ -71,6 +71,17 @@ MOLTBOT: Final = (
         required("commands", COMMANDS),
     ),
     row(
+        "gateway",
+        "Manage the gateway.",
+        required("action", text("What to do", enum=["status", "restart"])),
+    ),
+    row(
+        "nodes",
+        "Manage paired devices.",
+        required("action", text("What to do", enum=["list", "screenshot", "location"])),
+        optional("nodeId", text("Which device; may be left out if there is one"), "node"),
+    ),
+    row(
         "image",
         "Generate an image, or describe one.",
         optional("prompt", text("What to show, or what to ask about image")),

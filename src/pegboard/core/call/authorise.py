@@ -147,7 +147,11 @@ async def _ask(call: Call, turn: Turn | None) -> None:
     if turn is not None and _answered(call, turn) is None and (by := _allowed(call, request, turn)):
         call.approver = by
         return
-    answer = await _hook_answer(call, request, turn) or await _answer(call, request, turn)
+    answer = (
+        await _hook_answer(call, request, turn)
+        or await _automatic_answer(call, request, turn)
+        or await _answer(call, request, turn)
+    )
     match answer:
         case Waiting():
             raise suspended_error(answer)
@@ -196,6 +200,15 @@ async def _hook_answer(call: Call, request: ApprovalRequest, turn: Turn | None) 
         return None
     answer = await hook_answer(call, request)
     return answer if isinstance(answer, Refused) or _answered(call, turn) is None else None
+
+
+async def _automatic_answer(call: Call, request: ApprovalRequest, turn: Turn | None) -> Answer | None:
+    """What a second model answers in mode `auto`; None if a person has to, or has answered already."""
+    if call.parts.policy.mode != "auto" or _answered(call, turn) is not None:
+        return None
+    from pegboard.core.call.automatic import automatic_answer
+
+    return await automatic_answer(call, request, turn)
 
 
 async def _answer(call: Call, request: ApprovalRequest, turn: Turn | None) -> Answer:
@@ -250,6 +263,11 @@ async def _question(asking: Call, sent: ToolCall, turn: Turn) -> ApprovalRequest
         return None
     call.digest = _digest(call)
     request = _request(call)
+    if call.parts.policy.mode == "auto":
+        from pegboard.core.call.automatic import needs_person
+
+        if not await needs_person(call, turn):
+            return None  # The second model is asked before a person is, when its turn has come.
     return None if call.digest in turn.refused or _allowed(call, request, turn) else request
 
 
@@ -266,6 +284,7 @@ async def _answers(parts: Parts, requests: Sequence[ApprovalRequest]) -> list[An
                 reason=request.reason,
                 digest=request.digest,
                 novel=request.novel,
+                verdicts=request.verdicts,
             )
         )
     try:
@@ -308,6 +327,7 @@ def _request(call: Call) -> ApprovalRequest:
         session=outer.session,
         agent=outer.agent,
         run=outer.run,
+        verdicts=tuple({"decision": e.verdict, "rule": e.rule, "reason": e.reason} for e in decision.effects),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from pegboard.core.call.provide import Provided
 from pegboard.core.content import ToolCall
 from pegboard.core.context import Context
-from pegboard.core.effects import EMPTY_PLAN, Effect, Plan
+from pegboard.core.effects import EMPTY_PLAN, Change, Effect, Plan
 from pegboard.core.errors import ToolError
 from pegboard.core.events import CallUpdate, DestinationTried, Recorder
 from pegboard.core.limits import Clock
@@ -34,6 +34,9 @@ NEAR_S: Final = 10.0
 """Below this many seconds a deadline has a timer of its own; above, it is kept to within SWEEP_S."""
 
 SWEEP_S: Final = 1.0
+
+IN_A_ROW: Final = 3
+"""Mode `auto`: so many answers in a row without a yes, and a person is asked for the rest of the run."""
 
 
 class Deadline:
@@ -135,6 +138,16 @@ def call_id(prefix: str, context: Context) -> str:
     return f"{prefix}-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
 
 
+def inner_id(outer: str, number: int) -> str:
+    """The id of the `number`-th call that the call `outer` makes."""
+    return f"{outer}/{number}"
+
+
+def outer_id(call_id: str) -> str:
+    """The id of the call that made this one; empty if it does not look like one that a call has made."""
+    return call_id.rpartition("/")[0]
+
+
 def new_call_id() -> str:
     """A fresh call id: a counter behind a random part that differs by process."""
     return f"call_{_PROCESS}{next(_COUNT)}"
@@ -160,6 +173,10 @@ class Invocation:
 Next: TypeAlias = Callable[[], Awaitable[Any]]
 Middleware: TypeAlias = Callable[[Invocation, Next], Awaitable[Any]]
 """`async def m(invocation, next)`: return `await next()`, return another value, or raise ToolError."""
+
+
+TurnHook: TypeAlias = Callable[[Sequence[ToolCall], Context], Awaitable[None]]
+"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all."""
 
 
 class Resolver(Protocol):
@@ -226,6 +243,27 @@ class CallHooks(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteReport:
+    """What the writes of a call broke.
+
+    Attributes:
+        text: for the model.
+        data: the same for programs, JSON-able.
+    """
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class WriteChecks(Protocol):
+    """Looks at files after a call has changed them."""
+
+    async def check(self, changes: Sequence[Change]) -> WriteReport | None:
+        """What these changes broke; None if there is nothing to say. Takes a few seconds at most."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Questions:
     """What the calls of one turn ask; they ask it as one list.
@@ -262,12 +300,27 @@ class Turn:
         effects: what was refused, and how.
         allowed: by tool, what it was allowed for the rest of the run, and by whom.
         questions: what this turn's calls ask together; None = each asks alone.
+        check: which of the calls that a running call wants to make the run refuses, by id; None = none.
+        answers: what was answered to calls that waited, by the key that they waited for.
+        waited: the details of calls that waited when the run was resumed, by call id.
+        doubts: mode `auto`: one entry for each answer in a row that was no yes.
     """
 
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
     effects: list[tuple[Effect, Refused]] = field(default_factory=list[tuple[Effect, Refused]])
     allowed: dict[tuple[str, Effect], str] = field(default_factory=dict[tuple[str, Effect], str])
     questions: Questions | None = None
+    check: Callable[[Sequence[ToolCall]], Mapping[str, ToolError]] | None = None
+    answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    waited: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    doubts: list[None] = field(default_factory=list[None])
+
+    def count_judgement(self, allowed: bool) -> None:
+        """Count an answer of mode `auto`; once there were too many without a yes, a later yes changes nothing."""
+        if not allowed:
+            self.doubts.append(None)
+        elif len(self.doubts) < IN_A_ROW:
+            self.doubts.clear()
 
     def allow(self, tool: str, effects: Iterable[Effect], by: str) -> None:
         """Remember that a tool may do this until the run ends."""
@@ -340,6 +393,8 @@ class Parts:
     Attributes:
         ports: by tool, what fills each of its injected parameters.
         hooks: the user's own programs around calls; None = there are none.
+        turn_hooks: see the calls that a running call makes together before any of them runs.
+        write_checks: says what a write broke; None = nothing does.
     """
 
     toolkit: Toolkit
@@ -357,6 +412,8 @@ class Parts:
     threads: ThreadPoolExecutor
     deadlines: Deadlines = field(default_factory=Deadlines)
     hooks: CallHooks | None = None
+    turn_hooks: tuple[TurnHook, ...] = ()
+    write_checks: WriteChecks | None = None
 
     @property
     def resolver(self) -> Resolver | None:
@@ -384,7 +441,10 @@ class Call:
         booked: whether budgets have reserved it.
         recorded: whether its start is in the record.
         hook_yes: the hook that would answer its question with yes; empty if none does.
+        hook_asks: the hook that wants a person to decide; empty if none does.
         hook_texts, hook_failures: what hooks have said to the model, and those that failed.
+        inner_changes: the file changes of the calls that it has made.
+        turn: what it shares with the other calls of its turn or run; None = it stands alone.
     """
 
     parts: Parts
@@ -406,8 +466,11 @@ class Call:
     booked: bool = False
     recorded: bool = False
     hook_yes: str = ""
+    hook_asks: str = ""
     hook_texts: tuple[str, ...] = ()
     hook_failures: tuple[str, ...] = ()
+    inner_changes: tuple[Change, ...] = ()
+    turn: Turn | None = None
     _context: Context | None = None
     _valid: ValidCall | None = None
 
@@ -443,6 +506,7 @@ class Call:
             outer,
             call_id=self.id,
             tool=tool.name,
+            parent=outer.call_id,
             cancelled=outer.cancelled if tool.is_async else outer.cancelled or asyncio.Event(),
             emit=UpdateEmitter(self.parts, outer.emit, self.id, tool.name),
             ports=self.parts.provide,

@@ -52,9 +52,11 @@ async def before_call(call: Call) -> None:
                 hint=_HINT,
                 details={"rule": answer.by, "decision": "deny", "by": answer.by},
             )
-        case "ask" if decision.verdict == "allow":
-            reason = answer.reason or f"{answer.by} asks"
-            call.decision = replace(decision, verdict="ask", rule=answer.by, reason=reason)
+        case "ask":
+            call.hook_asks = answer.by
+            if decision.verdict == "allow":
+                reason = answer.reason or f"{answer.by} asks"
+                call.decision = replace(decision, verdict="ask", rule=answer.by, reason=reason)
         case "allow":
             call.hook_yes = answer.by
         case _:

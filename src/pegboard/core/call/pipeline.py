@@ -26,8 +26,11 @@ from pegboard.core.call.call import (
     Preview,
     Questions,
     Turn,
+    TurnHook,
+    WriteChecks,
     new_call_id,
 )
+from pegboard.core.call.diagnostics import add_diagnostics
 from pegboard.core.call.hooks import after_call
 from pegboard.core.call.plan import decode, marked_effects, plan, ports_of, situation_of
 from pegboard.core.call.provide import Provided
@@ -53,7 +56,7 @@ from pegboard.core.errors import (
 )
 from pegboard.core.events import CallFinished, MemoryRecorder, Recorder
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.core.policy.approval import Approver, DenyAll, decide_all_of
+from pegboard.core.policy.approval import NOBODY, Approver, decide_all_of
 from pegboard.core.policy.guards import NO_GUARDS, Guards
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Situation
@@ -85,6 +88,8 @@ class Pipeline:
         timeout_s: wall seconds of a call whose tool sets none; None = no deadline.
         guards: taint, secrets and budgets; see Guards.
         hooks: the user's own programs around calls; see CallHooks.
+        turn_hooks: see the calls that a running call makes together, as TurnExecutor's hooks see those of a turn.
+        write_checks: says behind a result what the call's writes broke; see WriteChecks.
 
     Attributes:
         parts: all of these, as the stages use them.
@@ -109,12 +114,14 @@ class Pipeline:
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         guards: Guards = NO_GUARDS,
         hooks: CallHooks | None = None,
+        turn_hooks: Sequence[TurnHook] = (),
+        write_checks: WriteChecks | None = None,
     ) -> None:
         provided = provide if isinstance(provide, Provided) else Provided(provide)
         self.parts = Parts(
             toolkit=toolkit,
             policy=policy,
-            approver=approver or DenyAll(),
+            approver=approver or NOBODY,
             recorder=recorder or MemoryRecorder(),
             shaper=shaper or Shaper(),
             provide=provided,
@@ -126,7 +133,16 @@ class Pipeline:
             ports=ports_of(toolkit, provided),
             threads=ThreadPoolExecutor(threads, "pegboard-tool"),
             hooks=hooks,
+            turn_hooks=tuple(turn_hooks),
+            write_checks=write_checks,
         )
+
+    @classmethod
+    def of(cls, parts: Parts) -> Pipeline:
+        """A pipeline over parts that another one was made of."""
+        pipeline = cls.__new__(cls)
+        pipeline.parts = parts
+        return pipeline
 
     @property
     def toolkit(self) -> Toolkit:
@@ -151,6 +167,7 @@ class Pipeline:
             if call is None:
                 call = decode(parts, sent, context)
                 await plan(call)
+            call.turn = turn
             await authorise(call, turn)
             result = await shape(call, await run(call))
         except BaseException as error:
@@ -166,8 +183,11 @@ class Pipeline:
                     # Shielded: who cancels twice would else have used it for nothing.
                     await asyncio.shield(charge(call))
                 raise
-        if parts.hooks is not None and call is not None:
+        changed = call is not None and bool(call.plan.changes.changes or call.inner_changes)
+        if call is not None and (changed or parts.hooks is not None):
             try:
+                if changed:
+                    result = await add_diagnostics(call, result)
                 result = await after_call(call, result)
             except asyncio.CancelledError:
                 # The call has happened: its result is kept.
@@ -279,9 +299,6 @@ class Pipeline:
 CallStep: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[ToolResult]]], Awaitable[ToolResult]]
 """Carries out a call, given it and what runs it."""
 
-TurnHook: TypeAlias = Callable[[Sequence[ToolCall], Context], Awaitable[None]]
-"""Sees all calls of a turn before any runs; raises PermissionDenied to refuse them all."""
-
 _ORDERED: Final = frozenset({"send", "control", "call", "schedule", "spawn", "spend"})
 
 
@@ -392,7 +409,7 @@ class TurnExecutor:
                 self._record_cancelled(call)
             raise
         if refusal is not None:
-            return tuple(self._refuse(call, refusal) for call in distinct)
+            return tuple(self.refuse(call, refusal) for call in distinct)
         if decide_all_of(self.pipeline.parts.approver) is not None:
             # What was refused and allowed in the run is shared with the turn's own.
             shared = replace(shared, questions=Questions(open={c.id or "": c for c in distinct}))
@@ -462,7 +479,8 @@ class TurnExecutor:
                 return PermissionDenied(f"a turn hook failed with {type(error).__name__}, so nothing ran")
         return None
 
-    def _refuse(self, call: ToolCall, error: ToolError) -> ToolResult:
+    def refuse(self, call: ToolCall, error: ToolError) -> ToolResult:
+        """The recorded result of a call that does not run."""
         parts = self.pipeline.parts
         result = parts.shaper.shape(ToolResult.failed(error), call_id=call.id or "", tool=call.name)
         with suppress(Exception):
@@ -471,7 +489,7 @@ class TurnExecutor:
         return result
 
     def _record_cancelled(self, call: ToolCall) -> None:
-        self._refuse(call, CallCancelled("the call was cancelled before it started"))
+        self.refuse(call, CallCancelled("the call was cancelled before it started"))
 
 
 def conflict(first: tuple[Effect, ...] | None, second: tuple[Effect, ...] | None) -> bool:

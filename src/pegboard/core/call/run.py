@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pegboard.core.call.call import Call, Deadline, Invocation, Middleware, Next
 from pegboard.core.call.plan import absolute_paths, opens_own_paths
@@ -20,6 +20,9 @@ from pegboard.core.errors import InternalError, TimedOut, ToolError
 from pegboard.core.policy.approval import Waiting
 from pegboard.core.policy.budgets import out_of_time
 from pegboard.core.secrets.handles import fill_references, may_reveal
+
+if TYPE_CHECKING:
+    from pegboard.core.isolation import IsolatedFunction
 
 
 async def run(call: Call) -> Any:
@@ -54,6 +57,9 @@ async def _call_function(call: Call) -> Any:
     """The function itself. A deadline each time: a middleware may call `next` again, or twice at once."""
     tool, deadlines, deadline = call.tool, call.parts.deadlines, Deadline()
     arguments = _arguments(call)
+    if tool.direct is not None:
+        # Before its time begins: the first call of a function starts a process.
+        arguments = await cast("IsolatedFunction", tool.function).prepared(arguments)
     try:
         deadlines.start(deadline, asyncio.current_task(), _timeout_s(call))
         call.ran = True

@@ -25,6 +25,7 @@ from pegboard.core.errors import (
 from pegboard.core.events import CallFinished, CallStarted
 from pegboard.core.policy.approval import Waiting
 from pegboard.core.policy.budgets import Spent
+from pegboard.core.policy.policy import ALLOWED, Decision
 from pegboard.core.policy.taint import PRIVATE, UNTRUSTED
 from pegboard.core.result import REACHED, SOURCE, ToolResult, to_result
 from pegboard.core.secrets.clip import clip
@@ -229,14 +230,24 @@ def _record_start(call: Call) -> None:
             approver=call.approver,
             digest=call.digest,
             observed=decision.observed,
+            parent=call.outer.call_id,
         )
     )
+
+
+def denial(decision: Decision, error: ToolError) -> Decision:
+    """The decision on a call that was refused: by a budget, before the policy was asked, or by the decision itself."""
+    if isinstance(error, BudgetExceeded):
+        return Decision("deny", "budget", error.message)
+    if decision is ALLOWED:
+        return Decision("deny", str(error.details.get("rule") or error.code), error.message)
+    return replace(decision, verdict="deny")
 
 
 async def record(call: Call, result: ToolResult) -> ToolResult:
     """Labels, budgets and CallFinished of a call that has its result."""
     if isinstance(result.error, PermissionDenied | BudgetExceeded) and not call.recorded:
-        call.decision = replace(call.decision, verdict="deny")
+        call.decision = denial(call.decision, result.error)
         with suppress(Exception):
             # A recorder that breaks must not turn a refusal into an exception; `record_finish` reports it.
             _record_start(call)
@@ -326,7 +337,8 @@ def _propagate_taint(call: Call, result: ToolResult) -> ToolResult:
     for label in result.notes.labels:
         if label not in known and label not in own:
             # The tool itself says so: a subagent, an artifact or a spill that carries it.
-            own[label] = call.tool.name
+            named = result.notes.extra.get(SOURCE) if label == UNTRUSTED else None
+            own[label] = call.tool.name if named is None else str(named)
     extra = result.notes.extra
     try:
         taints.propagate(plan, outer.session, outer.labels, own, result.data, situation.workspace)

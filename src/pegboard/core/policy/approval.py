@@ -68,6 +68,7 @@ class ApprovalRequest:
             another reason. Only a person lifts such a question.
         person: it changes protected files, which only a person allows either.
         session, agent, run: where the call runs.
+        verdicts: `{decision, rule, reason}` for each of the effects.
     """
 
     id: str
@@ -84,6 +85,7 @@ class ApprovalRequest:
     session: str = ""
     agent: str = ""
     run: str = ""
+    verdicts: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +232,10 @@ class DenyAll:
     async def decide(self, request: ApprovalRequest) -> Refused:
         """Refuse."""
         return Refused(self._person_reason if request.tainted or request.person else self._reason)
+
+
+NOBODY = DenyAll()
+"""What answers where no approver was given."""
 
 
 class AllowOnce:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from pegboard.core.effects import PATH_KINDS, Effect
 from pegboard.core.errors import PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.policy.approval import ApprovalRequest, Approved
-from pegboard.core.policy.rules import Situation, glob
+from pegboard.core.policy.rules import Rule, Situation, glob
 
 ALWAYS_S: Final = 30 * 24 * 3600.0
 """How long an `always` lasts unless the person says otherwise."""
@@ -18,7 +19,7 @@ ALWAYS_S: Final = 30 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """One remembered yes: this tool, these exact targets, this workspace.
+    """One remembered yes: this tool, these exact targets, this workspace; or a rule that an owner gave to one sender.
 
     Attributes:
         id: shown by `pegboard grants`, taken by `pegboard grants revoke`.
@@ -30,6 +31,8 @@ class Grant:
         expires_at: seconds since the epoch.
         uses_left: None = no limit.
         by: who gave it.
+        sender: for whom it holds, as `CHANNEL:SENDER`; empty = for everybody.
+        rule: for a sender, what it allows, as an allow rule writes it; `tool` and `effects` are empty then.
     """
 
     id: str
@@ -41,6 +44,8 @@ class Grant:
     expires_at: float = 0.0
     uses_left: int | None = None
     by: str = ""
+    sender: str = ""
+    rule: str = ""
 
     @property
     def scope(self) -> Literal["session", "always"]:
@@ -62,6 +67,7 @@ class Grant:
             "expires_at": self.expires_at,
             "uses_left": self.uses_left,
             "by": self.by,
+            **({"sender": self.sender, "rule": self.rule} if self.sender else {}),
         }
 
     def covers(self, effect: Effect) -> bool:
@@ -85,6 +91,17 @@ class Grant:
             expires_at=float(value["expires_at"]),
             uses_left=value.get("uses_left"),
             by=value.get("by", ""),
+            sender=value.get("sender", ""),
+            rule=value.get("rule", ""),
+        )
+
+    def is_live(self, now: float, situation: Situation) -> bool:
+        """Whether it holds now and here."""
+        return (
+            self.workspace == situation.workspace
+            and self.session in ("", situation.values.get("session", ""))
+            and self.expires_at > now
+            and self.uses_left != 0
         )
 
 
@@ -98,17 +115,20 @@ class MemoryGrants:
     def find(self, tool: str, effect: Effect, situation: Situation) -> str | None:
         """The id of a live grant for exactly this tool, target and workspace."""
         now = self._clock.now()
-        session = situation.values.get("session", "")
         for grant in self._grants.values():
-            if (
-                grant.tool == tool
-                and grant.covers(effect)
-                and grant.workspace == situation.workspace
-                and grant.session in ("", session)
-                and grant.expires_at > now
-                and grant.uses_left != 0
-            ):
+            if grant.tool == tool and grant.covers(effect) and grant.is_live(now, situation):
                 return grant.id
+        return None
+
+    def find_for_sender(self, effect: Effect, situation: Situation) -> str | None:
+        """The id of a live grant whose rule allows this to whoever sent what the run answers."""
+        now, values = self._clock.now(), situation.values
+        sender = f"{values.get('channel', '')}:{values.get('sender', '')}"
+        for grant in self._grants.values():
+            if grant.sender == sender and grant.rule and grant.is_live(now, situation):
+                rule = _rule(grant.rule)
+                if rule.covers(effect, situation) and rule.applies(situation):
+                    return grant.id
         return None
 
     async def add(self, request: ApprovalRequest, answer: Approved, *, workspace: str) -> Grant:
@@ -151,6 +171,11 @@ class MemoryGrants:
         """Live grants, oldest first."""
         now = self._clock.now()
         return tuple(g for g in self._grants.values() if g.expires_at > now and g.uses_left != 0)
+
+
+@lru_cache(maxsize=256)
+def _rule(line: str) -> Rule:
+    return Rule.parse(line, source="grant")
 
 
 def _content(bound: Iterable[str]) -> tuple[str, ...]:

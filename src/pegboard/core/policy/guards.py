@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pegboard.core.effects import Effect
 
 if TYPE_CHECKING:
+    from pegboard.core.policy.auto import Judge
     from pegboard.core.policy.budgets import Meter
     from pegboard.core.policy.taint import TaintTracker
     from pegboard.core.secrets.handles import Placeholders, SecretHandles
@@ -85,6 +86,7 @@ class Guards:
         meter: budgets.
         novelty: what was done before in the workspace; None = questions do not say.
         undo: what undo can restore; None = every deletion by a tool of its own asks.
+        judge: gives the second model that mode `auto` asks before a person; None = there is none.
         environment: the sandbox's backend and the names of the variables that commands see; part of
             what an approval is bound to.
         stored: the state of these that is kept in a store; so that policy and guards stay synchronous.
@@ -96,6 +98,7 @@ class Guards:
     meter: Meter | None = None
     novelty: FirstUses | None = None
     undo: UndoCoverage | None = None
+    judge: Callable[[], Judge] | None = None
     environment: tuple[str, ...] = ()
     stored: tuple[StoredState, ...] = ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from pegboard.core.effects import Effect, Verdict
@@ -14,9 +15,9 @@ from pegboard.core.policy.rules import Rule, Situation
 from pegboard.core.protected import OURS, protected_entry
 from pegboard.core.tool import Level
 
-Mode: TypeAlias = Literal["read-only", "plan", "ask", "workspace", "full"]
-MODES: Final[tuple[Mode, ...]] = ("read-only", "plan", "ask", "workspace", "full")
-"""The strictest first."""
+Mode: TypeAlias = Literal["read-only", "plan", "ask", "workspace", "auto", "full"]
+MODES: Final[tuple[Mode, ...]] = ("read-only", "plan", "ask", "workspace", "auto", "full")
+"""The strictest first. `auto` decides as `workspace` does; where that asks, a second model may answer first."""
 
 PROPOSE_PLAN: Final = "propose_plan"
 """The tool that ends mode `plan` when a person agrees to its effects, which it allows and does not have."""
@@ -30,6 +31,10 @@ SHIPPED: Final[tuple[str, ...]] = (
     ),
 )
 """Rules that stand before every other; only a user's `override` lifts a deny."""
+
+
+SETTING: Final = "gateway:setting "
+"""What the target of a `control` effect begins with that changes the user's settings: a person answers, in every mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,10 @@ class Grants(Protocol):
         """The id of a live grant for exactly this, or None; uses nothing up."""
         ...
 
+    def find_for_sender(self, effect: Effect, situation: Situation) -> str | None:
+        """The id of a live grant that an owner gave to the sender of this run, or None; uses nothing up."""
+        ...
+
 
 ALLOWED: Final = Decision("allow", "no effects")
 _ASK_TOOL: Final = Decision("ask", "tool level: confirm", "the tool always needs approval")
@@ -114,7 +123,7 @@ class Policy:
     """Mode, rules and grants.
 
     Attributes:
-        mode: the ceiling and the defaults: read-only, plan, ask, workspace, full.
+        mode: the ceiling and the defaults: read-only, plan, ask, workspace, auto, full.
         rules: in order of precedence within their verdict; see Rule. The shipped rules come first.
         grants: remembered yeses, None = none.
         sandboxed: whether exec runs confined; where not, every exec asks (security.md).
@@ -143,7 +152,7 @@ class Policy:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ConfigError(f"unknown mode {self.mode!r}; use {', '.join(MODES)}")
-        before = tuple(Rule.parse(line, source="shipped") for line in SHIPPED) if self.shipped else ()
+        before = _shipped_rules() if self.shipped else ()
         object.__setattr__(self, "rules", _rules(self.rules))
         every = before + self.rules
         decide = tuple(r for r in every if not r.observe)
@@ -151,6 +160,11 @@ class Policy:
         object.__setattr__(self, "_index", RuleIndex(decide))
         if len(decide) < len(every):
             object.__setattr__(self, "_watched", RuleIndex(r for r in every if r.observe))
+
+    @property
+    def every_rule(self) -> tuple[Rule, ...]:
+        """The rules in their order, the shipped ones first."""
+        return self._all
 
     @property
     def revision(self) -> str:
@@ -242,6 +256,17 @@ class Policy:
         if self.shipped and effect.kind in ("write", "delete") and (entry := self.protected(effect.target)):
             reason = f"{effect.target} is protected ({entry}): other programs run it as you"
             return EffectDecision(effect, "ask", "protected files", reason, person=True)
+        if self.shipped and effect.kind == "control" and effect.target.startswith(SETTING):
+            reason = "the settings decide what agents may do"
+            return EffectDecision(effect, "ask", "protected settings", reason, person=True)
+        # Behind what only a person answers: a rule cannot know what it would be given for.
+        if (
+            self.grants is not None
+            and situation.values.get("sender")
+            and (grant := self.grants.find_for_sender(effect, situation))
+        ):
+            grants.append(grant)
+            return EffectDecision(effect, "allow", f"grant {grant}")
         if first is not None:
             return EffectDecision(effect, first.verdict, str(first), first.reason, _despite(first))
         verdict, why = self._default(effect)
@@ -303,9 +328,10 @@ class Policy:
             return "ask", "the command was not analysed"
         if kind == "exec" and (mode != "ask" or _does_nothing_itself(effect)):
             return "allow", ""
-        if mode == "workspace" and kind == "write":
+        working = mode in ("workspace", "auto")
+        if working and kind == "write":
             return ("allow", "") if inside else ("ask", "the path is outside the workspace")
-        if mode == "workspace" and effect.at_least == "allow":
+        if working and effect.at_least == "allow":
             return "allow", ""
         return "ask", f"{kind} needs approval in mode {mode}"
 
@@ -315,6 +341,11 @@ _CEILINGS: Final[Mapping[str, str]] = {
     "plan": "mode plan only reads until the user agrees to a plan; propose it with propose_plan",
 }
 """What each mode that only reads says of a change."""
+
+
+@cache
+def _shipped_rules() -> tuple[Rule, ...]:
+    return tuple(Rule.parse(line, source="shipped") for line in SHIPPED)
 
 
 def _planned_key(effect: Effect) -> tuple[str, str, str]:
@@ -390,6 +421,6 @@ def explain(
                 "matches": rule.covers(answer.effect, here) and rule.applies(here),
                 **({"observe": True} if rule.observe else {}),
             }
-            for rule in policy._all  # pyright: ignore[reportPrivateUsage]
+            for rule in policy.every_rule
         ]
     return out

@@ -183,11 +183,19 @@ class TaintTracker:
         for mark in (PIPED, ATTACHED, HOOKED):
             text = text.partition(mark)[0]
         self.endorse_text(session, text)
-        self._typed[session] = f"{self._typed.get(session, '')}\n{text.lower()}"[-_TYPED:]
+        self._typed[session] = f"{self._typed.get(session, '')}\n{text}"[-_TYPED:]
+
+    def user_text(self, session: str) -> str:
+        """What the user typed in a session, the end of it where that is long; empty if nothing."""
+        return self._typed.get(session, "").strip("\n")
+
+    def is_typed(self, session: str, text: str) -> bool:
+        """Whether a text appears in what the user typed, letter for letter and not inside a longer word or address."""
+        return _standing(text).search(self._typed.get(session, "")) is not None
 
     def is_named(self, session: str, effect: Effect) -> bool:
         """Whether the user has typed every part of an effect's destination, word for word."""
-        typed = self._typed.get(session)
+        typed = self._typed.get(session, "").lower()
         if not typed or effect.kind not in ("connect", "send"):
             return False
         # A channel (`mail:`) is how it goes; to whom is what counts.
@@ -347,9 +355,11 @@ def _stands_in(name: str, typed: str) -> bool:
     A plain word has to be marked as one (`@ann`, `#general`, `//intranet`): a text that speaks of Ann does not say
     that anything may go to her.
     """
-    mark = "" if _ADDRESS.search(name) else "[@#/]"
-    found = re.search(rf"(?<![\w.@+-]){mark}{re.escape(name)}(?![\w@+-]|\.\w)", typed)
-    return bool(name) and found is not None
+    return bool(name) and _standing(name, "" if _ADDRESS.search(name) else "[@#/]").search(typed) is not None
+
+
+def _standing(text: str, mark: str = "") -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.@+-]){mark}{re.escape(text)}(?![\w@+-]|\.\w)")
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}

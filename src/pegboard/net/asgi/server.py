@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pegboard.net.asgi.guard import RequestGuard, plain_refusal
+from pegboard.net.asgi.guard import Authenticate, RequestGuard, plain_refusal
 from pegboard.net.destinations import is_loopback
+from pegboard.net.listening import stop_listening
 
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 REQUEST_S: Final = 30.0
@@ -29,7 +30,7 @@ async def serve(
     *,
     host: str,
     port: int,
-    tokens: Mapping[str, str] | None,
+    tokens: Mapping[str, str] | Authenticate | None,
     hosts: Sequence[str] = (),
     origins: Sequence[str] | None = None,
     public: Collection[str] = (),
@@ -74,7 +75,8 @@ async def serve(
         Starlette(
             routes=routes, middleware=[guard], exception_handlers=handlers, max_body_size=max_body
         ),
-        log_level="error", access_log=False, lifespan="off", server_header=False, date_header=False, ws="none",
+        log_level="error", access_log=False, lifespan="off", server_header=False, date_header=False, ws="websockets-sansio",
+        ws_max_size=MAX_BODY_BYTES,
         http=_with_deadline(request_s), timeout_graceful_shutdown=int(drain_s), timeout_keep_alive=75,
     )  # fmt: skip
     server = _Server(config, lambda: on_start(port) if on_start else None)
@@ -105,6 +107,10 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._on_start()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await stop_listening(*self.servers)
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
@@ -115,6 +121,7 @@ def _with_deadline(request_s: float) -> type[asyncio.Protocol]:
 
     class DeadlineProtocol(H11Protocol):
         _deadline: asyncio.TimerHandle | None = None
+        _upgraded = False
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -128,8 +135,15 @@ def _with_deadline(request_s: float) -> type[asyncio.Protocol]:
             super().connection_lost(exc)
             self._unwatch()
 
+        def handle_websocket_upgrade(self, event: Any) -> None:
+            self._upgraded = True
+            self._unwatch()
+            super().handle_websocket_upgrade(event)
+
         def _watch(self) -> None:
             cycle: Any = self.cycle
+            if self._upgraded:
+                return  # Its request is whole; the connection stays.
             if cycle is not None and not cycle.response_complete and not cycle.more_body:
                 self._unwatch()
             elif self._deadline is None and not self.transport.is_closing():

@@ -52,7 +52,9 @@ class LocalEngine:
         last = history.messages[-1] if history.messages else None
         if isinstance(last, AssistantMessage):
             outcomes[f"turn:{history.turns}"] = ModelReplied(last)
-        begun = {f"call:{id}" for id in history.started if id not in history.done}
+        # A program begins and then waits: it goes on where it stopped.
+        known = history.done.keys() | history.waiting.keys()
+        begun = {f"call:{id}" for id in history.started if id not in known}
         return cls(recorder, outcomes=outcomes, begun=begun, answers=answers, clock=clock)
 
     async def step(self, id: str, act: Callable[[], Awaitable[E]], *, idempotent: bool) -> E:

@@ -1,4 +1,4 @@
-"""One program call to judge: its options as getopt reads them, the rule that judges it, and the findings so far."""
+"""One program call to judge, its options as getopt reads them, and what is found: effects and verdicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from pegboard.core.effects import Effect, EffectKind, Verdict
 from pegboard.core.hosts import host_note, shown_host
@@ -18,6 +18,7 @@ from pegboard.shell.guard.operands import (
     fits_protected,
     is_repository,
 )
+from pegboard.shell.guard.specs import ProgramSpec, spec_of
 from pegboard.shell.guard.words import StdinSource, Word
 
 PATH_LIKE: Final = re.compile(r"^(?:/|~|\.\.?(?:/|$))|/\.\.(?:/|$)")
@@ -144,6 +145,13 @@ class ProgramCall:
             if named and text not in ("/", ".", "./") and not text.startswith("//"):
                 self.found.read(text.removeprefix("@"), self.cwd, glob=word.glob, plain=False)
 
+    def shell_text(self, words: Iterable[Word]) -> None:
+        """Words that are joined and run by a shell (`eval`, `watch`, `ssh`, `parallel`)."""
+        text = " ".join(word.text for word in words)
+        if HOLE in text:
+            self.ask_unless_known(None, f"{self.name} runs text that is not known before it runs")
+        self.judge.script(self, text)
+
     def ask(self, reason: str) -> None:
         """This call needs a person's yes."""
         self.found.ask(reason)
@@ -161,9 +169,14 @@ class ProgramCall:
         """This call must not run."""
         self.found.deny(reason)
 
-    def options(self, program: ProgramSpec) -> tuple[list[Option], list[Word]]:
-        """The arguments, split."""
-        return parse(self.args, program)
+    @property
+    def spec(self) -> ProgramSpec:
+        """What is known of the program; an empty row if nothing is."""
+        return spec_of(self.name) or NO_SPEC
+
+    def options(self, program: ProgramSpec | None = None) -> tuple[list[Option], list[Word]]:
+        """The arguments, split as the program's row says."""
+        return parse(self.args, program or self.spec)
 
     def has(self, *flags: str) -> bool:
         """Whether one of these words stands among the arguments."""
@@ -181,91 +194,9 @@ class ProgramCall:
 _OWN: Final = (PathZone.INSIDE, PathZone.WORKSPACE)
 
 
+NO_SPEC: Final = ProgramSpec()
 Rule = Callable[[ProgramCall], bool]
-"""Judges one program's call; returns whether the call changes nothing (the read-only table)."""
-
-
-def by_table(call: ProgramCall, program: ProgramSpec) -> bool:
-    """Judge a call by its row of tables.py."""
-    if program.verdict == "deny":
-        call.deny(f"{call.name} {program.reason}")
-    elif program.verdict == "ask":
-        if program.decides:
-            call.ask_unless_known(call.program, f"{call.name} {program.reason}")
-        else:
-            call.ask(f"{call.name} {program.reason}")
-    options, operands = call.options(program)
-    read_only = program.read_only
-    if program.operands == "doubtful":
-        _outputs(call)
-    for option in options:
-        if program.runs and stands_for(option.flag, program.runs):
-            call.ask_unless_known(
-                option.value or Word(option.flag, option.flag), f"{call.name} {option.flag} runs a program"
-            )
-        elif program.writes and stands_for(option.flag, program.writes):
-            read_only = False
-            if option.value is not None:
-                call.write(option.value)
-        elif option.value is not None and option.flag not in program.text:
-            call.maybe_path(option.value)
-        elif option.value is None and len(option.flag) > 3 and option.flag[2] == "/":
-            call.maybe_path(Word(option.flag[2:], option.flag))
-    return _operands(call, program, operands, options) and read_only
-
-
-_OUTPUT: Final = re.compile(
-    r"--(?:out(?:put)?(?:[-_]?(?:file|dir|path|directory))?|outDir|dest(?:ination)?|log[-_]?file|target[-_]?dir|prefix|to|save)(?:=(.*))?|-[oO](.*)",
-    re.DOTALL,
-)
-
-
-def _outputs(call: ProgramCall) -> None:
-    """Options of any program that by custom name its output: outside paths among them are written."""
-    for at, word in enumerate(call.args):
-        match = _OUTPUT.fullmatch(word.text) if word.text[:1] == "-" else None
-        if match is None:
-            continue
-        value = match[1] or match[2] or (call.args[at + 1].text if at + 1 < len(call.args) else "")
-        if PATH_LIKE.search(value):
-            call.found.write(value, call.cwd)
-
-
-def _operands(call: ProgramCall, program: ProgramSpec, operands: list[Word], options: list[Option]) -> bool:
-    """Judge operands as the row says; returns False where one is written."""
-    match program.operands:
-        case "read":
-            for word in operands:
-                call.maybe_path(word) if URL.match(word.text) else call.read(word)
-        case "pattern-read":
-            given = any(
-                o.flag in ("-e", "-f", "--regexp", "--file", "--from-file", "--files") for o in options
-            )
-            for word in operands if given else operands[1:]:
-                call.read(word)
-        case "look":
-            for word in operands:
-                call.stat(word)
-        case "write":
-            for word in operands:
-                call.write(word)
-            return False
-        case "read-write":
-            for word in operands[:1]:
-                call.read(word)
-            for word in operands[1:]:
-                call.write(word)
-            return len(operands) < 2
-        case "delete":
-            for word in operands:
-                call.delete(word)
-            return False
-        case "doubtful":
-            for word in operands:
-                call.maybe_path(word)
-        case "text":
-            pass
-    return True
+"""Judges one program's call; returns whether the call changes nothing."""
 
 
 def host_of(url: str) -> str:
@@ -280,6 +211,79 @@ def is_loopback(host: str) -> bool:
     name = re.sub(r":\d+$", "", host)
     return name in ("localhost", "[::1]", "0.0.0.0") or re.fullmatch(r"127(?:\.\d{1,3}){3}", name) is not None
 
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option and its value; `flag` is `-x` or `--name`."""
+
+    flag: str
+    value: Word | None
+
+
+_HISTORIC: Final = re.compile(r"[-+]\d+[A-Za-z]*$")
+"""`head -50`, `tail +5`, `zip -9r`: a count is an option, and no letter behind it has a value."""
+_READS: Final = ("read", "pattern-read", "read-write")
+_COMMANDS: Final = ("command", "script", "write-command")
+"""Operands whose first one ends the program's own options."""
+
+
+def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], list[Word]]:
+    """Split arguments into options and operands, permuting as GNU getopt does."""
+    options: list[Option] = []
+    operands: list[Word] = []
+    rest = iter(args)
+    for word in rest:
+        text = word.text
+        if text == "--":
+            operands.extend(rest)
+        elif _HISTORIC.match(text) and (
+            text[1] not in program.takes if text[0] == "-" else program.operands in _READS
+        ):
+            options.extend(Option(f"-{letter}", None) for letter in text[1:])
+        elif program.plus and text[:1] == "+":
+            options.append(Option(text, None))
+        elif len(text) < 2 or text[0] != "-":
+            operands.append(word)
+            if program.operands in _COMMANDS:
+                operands.extend(rest)
+        elif text.startswith("--") or program.single_dash:
+            name, equals, value = text.partition("=")
+            if equals:
+                options.append(Option(name, Word(value, word.source, word.glob, word.secret)))
+            elif name in program.long_takes:
+                options.append(Option(name, next(rest, None)))
+            else:
+                options.append(Option(name, None))
+        else:
+            _bundle(word, rest, program.takes, options)
+    return options, operands
+
+
+def _bundle(word: Word, rest: Iterable[Word], takes: str, options: list[Option]) -> None:
+    text = word.text
+    for at in range(1, len(text)):
+        letter = text[at]
+        if letter in takes:
+            value = text[at + 1 :]
+            if value:
+                made: Word | None = Word(value, word.source, word.glob, word.secret)
+            else:
+                made = next(iter(rest), None)
+            options.append(Option("-" + letter, made))
+            return
+        options.append(Option("-" + letter, None))
+
+
+def stands_for(flag: str, names: frozenset[str]) -> bool:
+    """Whether an option is one of `names`, GNU abbreviations of long ones included."""
+    if flag in names:
+        return True
+    if len(flag) < 5 or not flag.startswith("--"):
+        return False
+    return any(name.startswith(flag) for name in names)
+
+
+# -- what is found
 
 _MAX_EFFECTS: Final = 400
 _MAX_SAME: Final = 16
@@ -486,116 +490,3 @@ _WRITE_DENIES: Final = frozenset({PathZone.SYSTEM, PathZone.PUBLIC, PathZone.DEV
 _DELETE_DENIES: Final = frozenset(
     {PathZone.SYSTEM, PathZone.PUBLIC, PathZone.DEVICE, PathZone.HOME, PathZone.ABOVE, PathZone.NETWORK}
 )
-
-
-Operands: TypeAlias = Literal[
-    "read", "write", "text", "pattern-read", "read-write", "look", "delete", "doubtful"
-]
-"""What operands are: files read; files written; text; a pattern, then files; files read and a last one written;
-names that are looked at without their content; files removed; not known."""
-
-
-def names(text: str) -> frozenset[str]:
-    """The words of a line, as a set."""
-    return frozenset(text.split())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramSpec:
-    """What a program's options and operands do (a row of tables.py).
-
-    Attributes:
-        takes: short options with a value.
-        long_takes: long options whose value may be the next word.
-        text: options, short or long, whose value is no path.
-        runs: options that run a program or load code.
-        writes: options whose value is a file or folder written.
-        operands: what the operands are.
-        read_only: nothing is changed as long as no `runs` or `writes` option stands there.
-        single_dash: options are whole words after one dash (`-exec`), never bundles.
-        verdict, reason: of any use at all.
-        decides: of a program that runs what its arguments or its input say: only a rule that names it
-            allows it.
-    """
-
-    takes: str = ""
-    long_takes: frozenset[str] = frozenset()
-    text: frozenset[str] = frozenset()
-    runs: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
-    operands: Operands = "doubtful"
-    read_only: bool = False
-    single_dash: bool = False
-    verdict: Verdict = "allow"
-    reason: str = ""
-    decides: bool = False
-
-
-def asks(reason: str, verdict: Verdict = "ask", *, decides: bool = False) -> ProgramSpec:
-    """The row of a program any use of which asks (or is denied)."""
-    return ProgramSpec(operands="doubtful", verdict=verdict, reason=reason, decides=decides)
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option and its value; `flag` is `-x` or `--name`."""
-
-    flag: str
-    value: Word | None
-
-
-_HISTORIC: Final = re.compile(r"[-+]\d+[A-Za-z]*$")
-"""`head -50`, `tail +5`, `zip -9r`: a count is an option, and no letter behind it has a value."""
-_READS: Final = ("read", "pattern-read", "read-write")
-
-
-def parse(args: Iterable[Word], program: ProgramSpec) -> tuple[list[Option], list[Word]]:
-    """Split arguments into options and operands, permuting as GNU getopt does."""
-    options: list[Option] = []
-    operands: list[Word] = []
-    rest = iter(args)
-    for word in rest:
-        text = word.text
-        if text == "--":
-            operands.extend(rest)
-        elif _HISTORIC.match(text) and (
-            text[1] not in program.takes if text[0] == "-" else program.operands in _READS
-        ):
-            options.extend(Option(f"-{letter}", None) for letter in text[1:])
-        elif len(text) < 2 or text[0] != "-":
-            operands.append(word)
-        elif text.startswith("--") or program.single_dash:
-            name, equals, value = text.partition("=")
-            if equals:
-                options.append(Option(name, Word(value, word.source, word.glob, word.secret)))
-            elif name in program.long_takes:
-                options.append(Option(name, next(rest, None)))
-            else:
-                options.append(Option(name, None))
-        else:
-            _bundle(word, rest, program.takes, options)
-    return options, operands
-
-
-def _bundle(word: Word, rest: Iterable[Word], takes: str, options: list[Option]) -> None:
-    text = word.text
-    for at in range(1, len(text)):
-        letter = text[at]
-        if letter in takes:
-            value = text[at + 1 :]
-            if value:
-                made: Word | None = Word(value, word.source, word.glob, word.secret)
-            else:
-                made = next(iter(rest), None)
-            options.append(Option("-" + letter, made))
-            return
-        options.append(Option("-" + letter, None))
-
-
-def stands_for(flag: str, names: frozenset[str]) -> bool:
-    """Whether an option is one of `names`, GNU abbreviations of long ones included."""
-    if flag in names:
-        return True
-    if len(flag) < 5 or not flag.startswith("--"):
-        return False
-    return any(name.startswith(flag) for name in names)

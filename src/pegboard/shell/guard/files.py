@@ -1,4 +1,4 @@
-"""Rules of programs that read, write, move and remove files."""
+"""Rules of programs that copy, move and make files, and of programs that run what files or operands say."""
 
 from __future__ import annotations
 
@@ -6,93 +6,70 @@ import posixpath
 import re
 from typing import Final
 
-from pegboard.shell.guard.archives import ARCHIVERS
-from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, Rule, by_table, names, stands_for
+from pegboard.shell.guard.calls import ProgramCall, Rule, stands_for
 from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.searches import awk, fd, find, sed
-from pegboard.shell.guard.tables import INTERPRETERS, PROGRAMS, SHELLS
+from pegboard.shell.guard.rows import by_row
+from pegboard.shell.guard.specs import in_section, names
 from pegboard.shell.guard.words import Word, huge, writes_forever
-from pegboard.shell.guard.wrappers import operands_of
-
-_RM: Final = ProgramSpec()
-_RECURSIVE: Final = names("-r -R --recursive")
-
-
-def rm(call: ProgramCall) -> bool:
-    options, operands = call.options(_RM)
-    recursive = any(stands_for(o.flag, _RECURSIVE) for o in options)
-    if any(stands_for(o.flag, names("--no-preserve-root")) for o in options):
-        call.deny("rm --no-preserve-root")
-    for word in operands:
-        call.delete(word, recursive=recursive)
-    return False
-
-
-_COPY: Final = ProgramSpec(
-    takes="tSZmog", long_takes=names("--target-directory --suffix --mode --owner --group")
-)
 
 
 def copy(call: ProgramCall) -> bool:
     """`cp`, `mv`, `ln`, `install`: sources, then one target."""
-    options, operands = call.options(_COPY)
+    options, operands = call.options()
     into = [o.value for o in options if o.value and stands_for(o.flag, names("-t --target-directory"))]
-    if any(stands_for(o.flag, names("-d --directory")) for o in options) and call.name == "install":
+    if call.name == "install" and any(stands_for(o.flag, names("-d --directory")) for o in options):
         for word in operands:
             call.write(word)
         return False
-    if any(o.flag == "-m" and o.value and _gives_rights(o.value.text) for o in options):
-        call.ask("install gives set-user or set-group rights")
-    for strip in (o for o in options if o.flag == "--strip-program"):
-        call.ask_unless_known(strip.value, "install --strip-program runs a program")
+    for option in options:
+        if option.flag == "-m" and option.value and _gives_rights(option.value.text):
+            call.ask("install gives set-user or set-group rights")
+        if option.flag == "--strip-program":
+            call.ask_unless_known(option.value, "install --strip-program runs a program")
     sources, targets = (operands, into) if into else (operands[:-1], operands[-1:])
     if call.name == "ln" and len(operands) == 1:
         sources, targets = operands, [Word(".", ".")]
+    links = call.name == "ln" and any(o.flag in ("-s", "--symbolic") for o in options)
     for word in sources:
         if call.name == "mv":
             if call.found.places.resolve(word.text, call.cwd).kind is PathZone.SECRET:
                 # Under another name nobody would know it for a secret.
                 call.read(word)
             call.delete(word, recursive=call.cwd is not None)
-        elif call.name == "ln" and any(o.flag in ("-s", "--symbolic") for o in options) and targets:
+        elif links and targets:
             _link(call, word, targets[0])
         else:
             call.read(word)
     itself = any(o.flag == "-T" or stands_for(o.flag, names("--no-target-directory")) for o in options)
     parents = any(stands_for(o.flag, names("--parents")) for o in options)
     for word in targets:
-        call.place(sources, word, folder=None if not into else True, itself=itself, parents=parents)
+        call.place(sources, word, folder=True if into else None, itself=itself, parents=parents)
     return False
 
 
 def _link(call: ProgramCall, source: Word, target: Word) -> None:
     """A symbolic link's text is read from the folder that the link stands in."""
     folder = posixpath.dirname(target.text.rstrip("/"))
-    if not source.text.startswith(("/", "~")) and folder and target.known:
-        text = posixpath.join(folder, source.text)
+    text = source.text
+    if not text.startswith(("/", "~")) and folder and target.known:
+        text = posixpath.join(folder, text)
         call.found.read(text, call.cwd, plain=False)
     else:
-        text = source.text
         call.read(source)
     if call.found.places.resolve(text, call.cwd).kind is PathZone.PROTECTED:
         call.ask(f"a link to {text}, a protected file of the workspace, could be written through")
 
 
 def _gives_rights(mode: str) -> bool:
-    if HOLE in mode:
-        return True
-    return bool(re.fullmatch(r"[-+=]?0?[2-7][0-7]{3}", mode) or re.search(r"[ugoa]*[+=][rwxXt]*s", mode))
+    return re.fullmatch(rf".*{HOLE}.*|[-+=]?0?[2-7][0-7]{{3}}|.*[+=][rwxXt]*s.*", mode, re.DOTALL) is not None
 
 
 def chmod(call: ProgramCall) -> bool:
-    args = [
-        w
-        for w in call.args
-        if not re.fullmatch(r"--?(?:[Rvcf]+|recursive|verbose|changes|silent|quiet|reference=.*)", w.text)
-    ]
+    options = r"--?(?:[Rvcf]+|recursive|verbose|changes|silent|quiet|reference=.*)"
+    args = [w for w in call.args if not re.fullmatch(options, w.text)]
     if args and not call.has("--reference"):
-        if _gives_rights(args[0].text) and call.name == "chmod":
+        if call.name == "chmod" and _gives_rights(args[0].text):
             call.ask("chmod gives set-user or set-group rights")
         args = args[1:]
     for word in args:
@@ -105,10 +82,8 @@ def chmod(call: ProgramCall) -> bool:
 def dd(call: ProgramCall) -> bool:
     for word in call.args:
         name, equals, value = word.text.partition("=")
-        if equals and name == "of":
-            call.write(Word(value, word.source, word.glob))
-        elif equals and name == "if":
-            call.read(Word(value, word.source, word.glob))
+        if equals and name in ("if", "of"):
+            (call.read if name == "if" else call.write)(Word(value, word.source, word.glob))
         elif HOLE in name:
             call.ask("dd has an operand that is not known before it runs")
     if any(w.text.startswith("of=") for w in call.args) and writes_forever([call.program, *call.args]):
@@ -120,129 +95,79 @@ def sized(call: ProgramCall) -> bool:
     """`truncate -s`, `fallocate -l`: a size that no disk of ours has."""
     if any(huge(word.text) for word in call.args):
         call.ask(f"{call.name} makes a file that fills the disk")
-    return by_table(call, PROGRAMS[call.name])
+    return by_row(call)
 
 
 def tee(call: ProgramCall) -> bool:
     if call.stdin is not None and writes_forever(call.stdin.argv):
         call.ask("tee writes until nothing more fits")
-    return by_table(call, PROGRAMS["tee"])
+    return by_row(call)
 
 
-def shred(call: ProgramCall) -> bool:
-    for word in call.options(
-        ProgramSpec(takes="ns", long_takes=names("--iterations --size --random-source"))
-    )[1]:
-        call.delete(word)
-    return False
-
-
-def editor(call: ProgramCall) -> bool:
-    """`vim` and its like: start-up commands run anything."""
-    for at, word in enumerate(call.args):
-        text = word.text
-        if (text.startswith("+") and not re.fullmatch(r"\+(?:\d+|/[^!|]*|\$)?", text)) or text in (
-            "-c",
-            "--cmd",
-            "-S",
-            "-s",
-            "-u",
-            "-U",
-            "-W",
-            "-w",
-            "-i",
-            "-es",
-            "-e",
-            "-Es",
-            "-E",
-        ):
-            given = call.args[at + 1] if text[0] == "-" and at + 1 < len(call.args) else word
-            call.ask_unless_known(given, f"{call.name} {text} runs editor commands")
-            return False
-        if re.match(r"-(?:c|S|u)\S|--cmd", text):
-            call.ask_unless_known(word, f"{call.name} {text} runs editor commands")
-        if not text.startswith(("-", "+")) and at >= 0:
-            call.write(word)
-    return False
-
-
-def less(call: ProgramCall) -> bool:
-    for word in call.args:
-        if word.text.startswith("+") and not re.fullmatch(r"\+\+?(?:\d+|G|F|/[^!|]*)", word.text):
-            call.ask_unless_known(word, f"{call.name} {word.text} runs pager commands")
-            return False
-    operands = [w for w in call.args if not w.text.startswith("+")]
-    return by_table(call.named(call.name, operands), PROGRAMS.get(call.name, PROGRAMS["less"]))
+_INSTALLS: Final = names("DESTDIR PREFIX BINDIR LIBDIR DATADIR SYSCONFDIR")
 
 
 def make(call: ProgramCall) -> bool:
-    program = ProgramSpec(
-        takes="fCIjloW", long_takes=names("--file --makefile --directory --eval --include-dir --jobs")
-    )
-    options, operands = call.options(program)
+    options, operands = call.options()
     for option in options:
+        value = option.value
         if option.flag == "--eval" or (option.flag == "-E" and call.name in ("make", "gmake")):
-            call.ask_unless_known(option.value, "make --eval runs its argument")
-        if option.value and option.flag in ("-f", "--file", "--makefile", "-C", "--directory", "-I"):
-            if (
-                not option.value.known
-                or option.value.text in ("-", "/dev/stdin")
-                or option.value.text.startswith("/dev/fd")
-            ):
-                call.ask_unless_known(
-                    None, f"{call.name} {option.flag} takes rules that are not known before it runs"
-                )
-            call.read(option.value)
-            if call.found.places.resolve(option.value.text, call.cwd).kind not in (
-                PathZone.INSIDE,
-                PathZone.WORKSPACE,
-                PathZone.PUBLIC,
-            ):
-                call.ask_unless_known(
-                    option.value, f"{call.name} {option.flag} takes rules from outside the workspace"
-                )
+            call.ask_unless_known(value, "make --eval runs its argument")
+        if value is None or option.flag not in ("-f", "--file", "--makefile", "-C", "--directory", "-I"):
+            continue
+        rules = f"{call.name} {option.flag} takes rules"
+        if not value.known or value.text in ("-", "/dev/stdin") or value.text.startswith("/dev/fd"):
+            call.ask_unless_known(None, f"{rules} that are not known before it runs")
+        call.read(value)
+        kind = call.found.places.resolve(value.text, call.cwd).kind
+        if kind not in (PathZone.INSIDE, PathZone.WORKSPACE, PathZone.PUBLIC):
+            call.ask_unless_known(value, f"{rules} from outside the workspace")
     for word in operands:
         name, equals, value = word.text.partition("=")
-        if equals and name.upper() in ("DESTDIR", "PREFIX", "BINDIR", "LIBDIR", "DATADIR", "SYSCONFDIR"):
+        if not equals:
+            continue
+        if name.upper() in _INSTALLS:
             call.write(Word(value, word.source))
-        if equals and re.match(r"\S+\s", value) and value.split()[0] in (*SHELLS, *INTERPRETERS):
+        if re.match(r"\S+\s", value) and in_section(value.split()[0], "shells", "interpreters"):
             call.judge.script(call, value)
-        if equals and (
-            name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE")
-            or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value)
-        ):
+        decides = name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE")
+        if decides or re.search(r"[;&|`]|\$\(|\$\{|\brm\b|\n", value):
             call.ask_unless_known(word, f"make {name}= decides what runs")
     return False
 
 
+_SQL_ACTS: Final = re.compile(
+    r"(?:^|[\s\n])\.(?:shell|system|load|import|output|once|open|save|backup|clone|restore|read|excel|log|cd|archive|ar)\b"
+    r"|\b(?:load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\battach\b|\bdrop\s+(?:table|database|schema|view)\b"
+    r"|\bdelete\s+from\s+\w+\s*(?:;|$)|\btruncate\b|\bvacuum\s+into\b",
+    re.IGNORECASE,
+)
+
+
 def sqlite3(call: ProgramCall) -> bool:
-    texts = [w for w in call.args if not w.text.startswith("-")]
-    sql = " ".join(w.text for w in texts[1:]) + " " + (call.stdin.text or "" if call.stdin else "")
+    plain = [w for w in call.args if not w.text.startswith("-")]
+    fed = call.stdin.text or "" if call.stdin else ""
+    sql = " ".join([*(w.text for w in plain[1:]), fed])
     if call.stdin is not None and call.stdin.text is None:
         call.ask_unless_known(None, "sqlite3 runs statements that another program writes")
     if HOLE in sql:
         call.ask_unless_known(None, "sqlite3 runs a statement that is not known before it runs")
-    acts = re.search(
-        r"(?:^|[\s\n])\.(?:shell|system|load|import|output|once|open|save|backup|clone|restore|read|excel|log|cd|archive|ar)\b"
-        r"|\b(?:load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\battach\b|\bdrop\s+(?:table|database|schema|view)\b"
-        r"|\bdelete\s+from\s+\w+\s*(?:;|$)|\btruncate\b|\bvacuum\s+into\b",
-        sql,
-        re.IGNORECASE,
-    )
-    if acts and re.search(r"\.(?:shell|system|load|read)|load_ext|edit", acts[0], re.IGNORECASE):
-        call.ask_unless_known(None, f"the statement contains {acts[0].strip()!r}, which runs something else")
-    elif acts:
-        call.ask(f"the statement contains {acts[0].strip()!r}")
+    if acts := _SQL_ACTS.search(sql):
+        reason = f"the statement contains {acts[0].strip()!r}"
+        if re.search(r"\.(?:shell|system|load|read)|load_ext|edit", acts[0], re.IGNORECASE):
+            call.ask_unless_known(None, f"{reason}, which runs something else")
+        else:
+            call.ask(reason)
     if call.has("-cmd", "-init"):
         call.ask_unless_known(None, "sqlite3 -cmd and -init run statements")
-    for word in texts[:1]:
+    for word in plain[:1]:
         call.write(word)
     return False
 
 
 def rename(call: ProgramCall) -> bool:
     """`rename`: Perl's takes code, util-linux' two texts; then files."""
-    operands = operands_of(call, "")
+    operands = call.options()[1]
     if operands and re.match(r"[sy][^\w\s]|tr\W", operands[0].text):
         if re.search(r"\W[a-z]*e[a-z]*$", operands[0].text):
             call.ask_unless_known(operands[0], "rename runs code on each name (the flag e)")
@@ -262,28 +187,15 @@ _CMAKE_AS: Final = {
 
 def cmake(call: ProgramCall) -> bool:
     """`cmake -E TOOL` is that tool; everything else builds."""
-    if call.args[:1] and call.args[0].text == "-E":
-        known = _CMAKE_AS.get(call.args[1].text if len(call.args) > 1 else "")
-        if known is not None:
-            call.judge.inner(call, [*(Word(part, part) for part in known.split()), *call.args[2:]])
-        return False
-    return by_table(call, ProgramSpec())
+    if not call.args or call.args[0].text != "-E":
+        return by_row(call)
+    known = _CMAKE_AS.get(call.args[1].text if len(call.args) > 1 else "")
+    if known is not None:
+        call.judge.inner(call, [*(Word(part, part) for part in known.split()), *call.args[2:]])
+    return False
 
 
 RULES: Final[dict[str, Rule]] = {
-    "rename": rename, "prename": rename, "perl-rename": rename, "cmake": cmake,
-    "rm": rm, "rmdir": lambda c: _deletes(c), "unlink": lambda c: _deletes(c), "trash": lambda c: _deletes(c), "srm": rm, "grm": rm,
-    "cp": copy, "mv": copy, "ln": copy, "install": copy, "gcp": copy, "gmv": copy, "link": copy,
-    "chmod": chmod, "chown": chmod, "chgrp": chmod, "dd": dd, "tee": tee, "truncate": sized, "fallocate": sized, "shred": shred, "wipe": shred,
-    "find": find, "gfind": find, "bfs": find, "fd": fd, "fdfind": fd, "sed": sed, "gsed": sed, "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
-    **ARCHIVERS,
-    "vim": editor, "vi": editor, "nvim": editor, "view": editor, "vimdiff": editor, "gvim": editor, "rvim": editor, "nano": editor,
-    "pico": editor, "micro": editor, "less": less, "more": less, "most": less, "make": make, "gmake": make, "bmake": make, "remake": make,
-    "sqlite3": sqlite3, "sqlite": sqlite3,
+    "copy": copy, "chmod": chmod, "dd": dd, "sized": sized, "tee": tee, "make": make, "sqlite3": sqlite3, "rename": rename,
+    "cmake": cmake,
 }  # fmt: skip
-
-
-def _deletes(call: ProgramCall) -> bool:
-    for word in call.options(ProgramSpec())[1]:
-        call.delete(word)
-    return False

@@ -1,55 +1,27 @@
 """Rules of git: which options and keys run programs, what reads only, what leaves the machine or loses work.
 
-Source: git 2.43 manual pages.
+Source: git 2.43 manual pages. The subcommands are rows of the section `git`.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 import re
+from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
-from pegboard.shell.guard.calls import UNKNOWN, URL, ProgramCall, Rule, is_loopback, names, stands_for
-from pegboard.shell.guard.gitcommands import SUBCOMMANDS
+from pegboard.shell.guard.calls import UNKNOWN, URL, ProgramCall, is_loopback, stands_for
 from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.remotes import Remotes, host_of_remote, without_credentials
+from pegboard.shell.guard.rows import follow
+from pegboard.shell.guard.specs import ProgramSpec, names, spec_of, subcommand
 from pegboard.shell.guard.words import Word
 
-READ_ONLY: Final = names(
-    "status log diff show blame annotate ls-files ls-tree rev-parse rev-list describe shortlog grep cat-file merge-base name-rev "
-    "whatchanged show-ref for-each-ref diff-tree diff-index diff-files check-ignore check-attr count-objects cherry var version help "
-    "range-diff verify-commit verify-tag verify-pack fsck show-branch merge-tree interpret-trailers get-tar-commit-id column check-ref-format "
-    "stripspace patch-id"
-)
-_LOCAL: Final = names(
-    "add commit branch checkout switch merge rebase cherry-pick revert stash tag mv rm restore reset init config apply am worktree "
-    "notes format-patch archive bundle bisect clean gc prune repack pack-refs reflog remote submodule sparse-checkout update-index "
-    "write-tree commit-tree read-tree hash-object mktree mktag rerere maintenance symbolic-ref update-ref filter-branch replace "
-    "checkout-index merge-file merge-base merge-index difftool mergetool subtree lfs flow fast-export fast-import unpack-objects index-pack"
-)
-_NETWORK: Final = names(
-    "push fetch pull clone ls-remote send-email svn p4 fetch-pack send-pack request-pull cvsimport imap-send http-push http-fetch remote-https"
-)
-_ASKS: Final = names(
-    "filter-branch difftool mergetool daemon instaweb gui citool credential credential-store credential-cache shell upload-pack receive-pack "
-    "cvsserver hook fast-import fsmonitor--daemon archimport web--browse bugreport diagnose"
-)
-_RUNS: Final = names(
-    "--ext-diff --textconv --upload-pack --receive-pack --exec --open-files-in-pager --strategy-option-exec --tool --extcmd --config-env "
-    "--template --index-filter --tree-filter --msg-filter --exec-path --editor --git-completion-helper"
-)
-_WRITES: Final = names("--output --output-directory --separate-git-dir --bundle-uri")
-HARMLESS_KEYS: Final = re.compile(
-    r"(?:user\.(?:name|email)|color\..*|column\..*|core\.(?:quotepath|autocrlf|eol|safecrlf|ignorecase|precomposeunicode|filemode|abbrev|longpaths"
-    r"|commentchar|logallrefupdates|preloadindex|untrackedcache|compression)|advice\..*|init\.defaultbranch|commit\.gpgsign|tag\.gpgsign|gc\.auto"
-    r"|diff\.(?:renames|renamelimit|algorithm|noprefix|mnemonicprefix|colormoved|context|interhunkcontext)|merge\.(?:ff|conflictstyle|renames|stat"
-    r"|renamelimit)|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote|followtags)|fetch\.prune|rebase\.(?:autostash|autosquash|stat)|log\.(?:date"
-    r"|decorate|showsignature|follow)|rerere\.enabled|branch\..*\.(?:merge|remote|rebase|description)|branch\.(?:sort|autosetuprebase|autosetupmerge)"
-    r"|status\..*|pack\..*|grep\.(?:linenumber|patterntype|extendedregexp)|help\.autocorrect|format\.(?:pretty|signoff)|remote\.[^.]+\.fetch"
-    r"|core\.pager=(?:cat|less)?|protocol\.version|feature\..*|index\..*|stash\..*|tag\.sort|versionsort\..*|submodule\.recurse|safe\.directory)$",
-    re.IGNORECASE,
-)
+_NO_WORD: Final = Word("", "")
+_NO_ROW: Final = ProgramSpec()
 
 
 def git(call: ProgramCall) -> bool:
@@ -57,99 +29,95 @@ def git(call: ProgramCall) -> bool:
     call, rest = _globals(call)
     if not rest:
         return True
-    command, args = rest[0].text, rest[1:]
-    call = call.named("git", args)
+    command = rest[0].text
+    call = call.named("git", rest[1:])
     if HOLE in command:
         call.ask_unless_known(None, "git runs a subcommand that is not known before it runs")
         return False
-    if command in _NETWORK:
-        _network(call, command)
-    elif command in _ASKS:
-        call.ask_unless_known(rest[0], f"git {command} runs programs or hands out credentials")
-    elif command not in READ_ONLY and command not in _LOCAL:
+    row = subcommand("git", command)
+    if row is None:
         call.ask_unless_known(rest[0], f"git {command} may be an alias or a program of that name")
-    _options(call, command)
-    special = _SPECIAL.get(command)
-    reads = special(call) if special else command in READ_ONLY
-    _operands(call, command)
-    return reads and not any(stands_for(w.text.partition("=")[0], _WRITES) for w in args)
+        row = _NO_ROW
+    elif row.decides:
+        call.ask_unless_known(rest[0], f"git {command} {row.reason}")
+    rule = _RULES.get(row.rule)
+    if row.rule == "network":
+        _network(call, command)
+    _options(call, command, row)
+    reads = rule(call, row) if rule else row.read_only
+    told, _ = follow(call, row.when, *call.options(row))
+    _operands(call, command, row)
+    writes = any(stands_for(w.text.partition("=")[0], _git().writes) for w in call.args)
+    return (reads if told is None else told) and not writes
+
+
+def _git() -> ProgramSpec:
+    return spec_of("git") or _NO_ROW
 
 
 def _globals(call: ProgramCall) -> tuple[ProgramCall, list[Word]]:
+    """The call in the folder that options in front of the subcommand name, and the words from the subcommand on."""
     args = call.args
     at = 0
     while at < len(args) and args[at].text.startswith("-"):
         text = args[at].text
         name, equals, value = text.partition("=")
-        follow = Word(value, text) if equals else (args[at + 1] if at + 1 < len(args) else Word("", ""))
+        after = args[at + 1] if at + 1 < len(args) else _NO_WORD
+        given = Word(value, text) if equals else after
+        step = 1
         if text == "-C":
-            folder = follow.text
-            if folder.startswith("~") and follow.known:
-                target = call.found.places.resolve(folder, call.cwd).target
-                folder = target if target.startswith("/") else posixpath.join(call.found.places.root, target)
-            known = follow.known and (call.cwd is not None or folder.startswith("/"))
-            call = call.in_folder(
-                posixpath.normpath(posixpath.join(call.cwd or "/", folder)) if known else None
-            )
-            kind = (
-                call.found.places.resolve(folder, call.cwd if not known else "/").kind if not known else None
-            )
-            place = call.found.places.resolve(call.cwd, "/") if call.cwd else None
-            if (place and place.kind not in _FINE) or kind is PathZone.HOME:
-                call.ask(f"git works in {place.target if place else folder}, outside the workspace")
-            at += 2
-        elif text == "-c" or text.startswith("-c"):
-            pair = follow.text if text == "-c" else text[2:]
+            call = _moved(call, given)
+            step = 2
+        elif text.startswith("-c"):
+            pair = given.text if text == "-c" and not equals else text[2:]
             _key(call, *pair.partition("=")[::2])
-            at += 2 if text == "-c" else 1
+            step = 2 if text == "-c" else 1
         elif name in ("--git-dir", "--work-tree", "--namespace", "--super-prefix"):
-            call.read(follow)
-            if call.found.places.resolve(follow.text, call.cwd).kind not in (
-                PathZone.INSIDE,
-                PathZone.WORKSPACE,
-                PathZone.PROTECTED,
-            ):
-                call.ask(f"git works with {follow.text}, outside the workspace")
-            at += 1 if equals else 2
-        elif name in ("--exec-path", "--config-env") and (equals or name == "--config-env"):
-            call.ask_unless_known(Word(text, text) if equals else follow, f"git {name} decides what runs")
-            at += 1 if equals else 2
-        elif text == "-p" or text == "--paginate":
-            at += 1
-        else:
-            at += 1
+            call.read(given)
+            if call.found.places.resolve(given.text, call.cwd).kind not in _OWN:
+                call.ask(f"git works with {given.text}, outside the workspace")
+            step = 1 if equals else 2
+        elif name == "--config-env" or (name == "--exec-path" and equals):
+            call.ask_unless_known(Word(text, text) if equals else given, f"git {name} decides what runs")
+            step = 1 if equals else 2
+        at += step
     return call, args[at:]
 
 
+_OWN: Final = (PathZone.INSIDE, PathZone.WORKSPACE, PathZone.PROTECTED)
 _FINE: Final = (PathZone.INSIDE, PathZone.WORKSPACE, PathZone.TEMPORARY)
+
+
+def _moved(call: ProgramCall, given: Word) -> ProgramCall:
+    """The call in the folder of `-C`."""
+    places, folder = call.found.places, given.text
+    if not given.known or (call.cwd is None and not folder.startswith(("/", "~"))):
+        if places.resolve(folder, call.cwd).kind is PathZone.HOME:
+            call.ask(f"git works in {folder}, outside the workspace")
+        return call.in_folder(None)
+    if folder.startswith("~"):
+        folder = posixpath.join(places.root, places.resolve(folder, call.cwd).target)
+    call = call.in_folder(posixpath.normpath(posixpath.join(call.cwd or "/", folder)))
+    place = places.resolve(call.cwd or "/", "/")
+    if place.kind not in _FINE:
+        call.ask(f"git works in {place.target}, outside the workspace")
+    return call
+
+
+@lru_cache(maxsize=4)
+def _keys(patterns: str) -> re.Pattern[str]:
+    """One pattern for a list of configuration keys in which `*` stands for any text."""
+    return re.compile("|".join(map(fnmatch.translate, patterns.split())), re.IGNORECASE)
 
 
 def _key(call: ProgramCall, key: str, value: str) -> None:
     """A configuration key that is set."""
+    facts = _git().facts
     if HOLE in key:
         call.ask_unless_known(None, "git sets a key that is not known before it runs")
-    elif (
-        HARMLESS_KEYS.match(key)
-        or HARMLESS_KEYS.match(f"{key}={value}")
-        or (
-            re.match(
-                r"(?:core\.(?:pager|editor)|sequence\.editor|pager\..*|diff\.external|core\.fsmonitor)$",
-                key,
-                re.IGNORECASE,
-            )
-            and value
-            in (
-                "cat",
-                "true",
-                "false",
-                "",
-                ":",
-                "less",
-            )
-        )
+    elif not _keys(facts["harmless"]).match(key) and not (
+        _keys(facts["programs"]).match(key) and value in ("", *facts["harmless_programs"].split())
     ):
-        return
-    else:
         pair = f"{key}={value}"
         call.ask_unless_known(
             Word(pair if any(w.text.endswith(pair) for w in call.args) else key, key),
@@ -157,50 +125,36 @@ def _key(call: ProgramCall, key: str, value: str) -> None:
         )
 
 
-def _options(call: ProgramCall, command: str) -> None:
-    for word in call.args:
+def _options(call: ProgramCall, command: str, row: ProgramSpec) -> None:
+    for word, after in pairwise((*call.args, _NO_WORD)):
         text = word.text
         if text == "--":
             break
         name, equals, value = text.partition("=")
         if not name.startswith("-"):
             continue
-        if (
-            name.startswith("--")
-            and stands_for(name, _RUNS)
-            and not (name in ("--template",) and command == "commit")
-        ):
-            if command == "rebase" and name == "--exec":
-                continue
-            if (
-                not (name == "--textconv" and command in READ_ONLY)
-                or command in ("cat-file", "grep")
-                or name == "--textconv"
-            ):
+        long = name.startswith("--")
+        if long and stands_for(name, _git().runs) and not (name == "--template" and command == "commit"):
+            if (command, name) != ("rebase", "--exec"):
                 call.ask_unless_known(word, f"git {command} {name} runs a program")
-        elif (name == "-O" and command == "grep") or (command == "grep" and text.startswith("-O")):
+        elif command == "grep" and text.startswith("-O"):
             call.ask_unless_known(word, "git grep -O runs a program")
-        elif stands_for(name, _WRITES) and name.startswith("--"):
-            at = call.args.index(word)
-            target = Word(value, text) if equals else (call.args[at + 1] if at + 1 < len(call.args) else word)
-            call.write(target)
+        elif long and stands_for(name, _git().writes):
+            call.write(Word(value, text) if equals else after if after.text else word)
         elif command == "apply" and stands_for(name, names("--directory --unsafe-paths")):
             call.ask(f"git apply {name} can write outside the workspace")
-        elif (equals and name in ("--template", "--file")) or (
-            equals and value.startswith(("/", "~", "..")) and command not in ("log", "grep", "commit")
+        elif equals and (
+            name in ("--template", "--file")
+            or (value.startswith(("/", "~", "..")) and command not in ("log", "grep", "commit"))
         ):
             call.maybe_path(Word(value, text))
     if command in ("format-patch", "archive"):
-        for at, word in enumerate(call.args[:-1]):
+        for word, after in pairwise(call.args):
             if word.text == "-o":
-                call.write(call.args[at + 1])
+                call.write(after)
 
 
-_REPLACES: Final = names("checkout restore checkout-index rm mv apply read-tree switch")
-_MESSAGES: Final = names("commit tag notes merge stash")
-
-
-def _replaced(call: ProgramCall, command: str) -> None:
+def _replaced(call: ProgramCall) -> None:
     """Protected files that git itself would write, remove or move; what changes the index alone is none."""
     if call.has("--cached") or (call.has("--staged", "-S") and not call.has("--worktree", "-W")):
         return
@@ -215,34 +169,18 @@ def _replaced(call: ProgramCall, command: str) -> None:
             call.write(path)
 
 
-def _message_files(call: ProgramCall) -> None:
-    """`-F FILE`, `-FFILE`: its content ends in a commit."""
-    for word, after in pairwise((*call.args, Word("", ""))):
-        if word.text in ("-F", "--file", "-t", "--template"):
-            call.read(after, plain=False)
-        elif re.match(r"-F.", word.text):
-            call.read(Word(word.text[2:], word.source), plain=False)
-
-
-def _operands(call: ProgramCall, command: str) -> None:
-    if command in _REPLACES:
-        _replaced(call, command)
-    if command in _MESSAGES:
-        _message_files(call)
-    if command in (
-        "commit",
-        "tag",
-        "grep",
-        "log",
-        "stash",
-        "merge",
-        "config",
-        "remote",
-        "branch",
-        "notes",
-        "help",
-        "describe",
-    ):
+def _operands(call: ProgramCall, command: str, row: ProgramSpec) -> None:
+    if "replaces" in row.facts:
+        _replaced(call)
+    files = ("-F", "--file", *(("-t", "--template") if "message" in row.facts else ("--pathspec-from-file",)))
+    if row.operands != "text" or "message" in row.facts:
+        for word, after in pairwise((*call.args, _NO_WORD)):
+            # `-F FILE`, `-FFILE`: its content ends in a commit.
+            if word.text in files:
+                call.read(after, plain=False)
+            elif "message" in row.facts and re.match(r"-F.", word.text):
+                call.read(Word(word.text[2:], word.source), plain=False)
+    if row.operands == "text":
         if command == "grep" and call.has("--no-index"):
             for word in [w for w in call.args if not w.text.startswith("-")][1:]:
                 call.read(word)
@@ -250,12 +188,9 @@ def _operands(call: ProgramCall, command: str) -> None:
     for word in call.args:
         text = word.text
         path = text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")
-        is_range = re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text) and not text.startswith("../")
+        is_range = not text.startswith("../") and re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text)
         if path and text[:1] != "-" and not is_range:
             call.read(word, plain=False)
-    for at, word in enumerate(call.args[:-1]):
-        if word.text in ("-F", "--file", "--pathspec-from-file"):
-            call.read(call.args[at + 1], plain=False)
 
 
 _TAKES: Final = names(
@@ -263,22 +198,41 @@ _TAKES: Final = names(
 )
 
 
-def _reach_remotes(call: ProgramCall, command: str) -> None:
-    """The hosts of the remotes that are named or meant, by the URLs that they have now."""
-    words = [after for before, after in pairwise((Word("", ""), *call.args)) if before.text not in _TAKES]
-    operands = [w for w in words if not w.text.startswith("-")]
-    named = next((w.text.partition("=")[2] for w in call.args if w.text.startswith("--repo=")), "")
-    name = named or (operands[0].text if operands else "")
-    push = command in ("push", "send-pack")
-    found: list[tuple[str, str]] = []
-    if call.cwd is not None and HOLE not in name:
-        remotes = Remotes(call.cwd)
-        wanted = remotes.names() if call.has("--all", "--multiple") and not push else [name]
-        found = [(remote, url) for remote in wanted for url in remotes.urls(remote, push=push)]
-    for remote, url in found:
+def _network(call: ProgramCall, command: str) -> None:
+    """What a command that reaches a remote connects to, and what it may run for that."""
+    urls = [w.text for w in call.args if URL.match(w.text) or re.match(r"[\w.-]+@[\w.-]+:", w.text)]
+    if any(w.text.startswith("ext::") for w in call.args) or any(u.startswith("fd::") for u in urls):
+        call.ask_unless_known(None, "git uses a transport that runs a program")
+    unknown = f"git {command} reaches the repository's remote"
+    if command == "clone" and not urls and call.args:
+        if call.found.places.resolve(call.args[-1].text, call.cwd).kind is PathZone.INSIDE:
+            unknown, remotes = f"git {command} reaches the repository that it names", []
+        else:
+            remotes = _remotes(call, command)
+    else:
+        remotes = [("", url) for url in urls] or _remotes(call, command)
+    for remote, url in remotes:
         _reach(call, command, url, f" (remote {remote})" if remote else "")
-    if not found:
-        call.found.connect("git remote", f"git {command} reaches the repository's remote", bound=UNKNOWN)
+    if not remotes:
+        call.found.connect("git remote", unknown, bound=UNKNOWN)
+    if command == "clone":
+        if call.has("-c", "--config", "-u"):
+            call.ask_unless_known(None, "git clone -c sets configuration")
+        plain = [w for w in call.args if not w.text.startswith("-")]
+        if len(plain) > 1:
+            call.write(plain[-1])
+
+
+def _remotes(call: ProgramCall, command: str) -> list[tuple[str, str]]:
+    """The remotes that are named or meant, by the URLs that they have now."""
+    words = [after for before, after in pairwise((_NO_WORD, *call.args)) if before.text not in _TAKES]
+    plain = next((w.text for w in words if not w.text.startswith("-")), "")
+    name = next((w.text.partition("=")[2] for w in call.args if w.text.startswith("--repo=")), "") or plain
+    if call.cwd is None or HOLE in name:
+        return []
+    push, remotes = command in ("push", "send-pack"), Remotes(call.cwd)
+    wanted = remotes.names() if call.has("--all", "--multiple") and not push else [name]
+    return [(remote, url) for remote in wanted for url in remotes.urls(remote, push=push)]
 
 
 def _reach(call: ProgramCall, command: str, url: str, which: str) -> None:
@@ -288,77 +242,108 @@ def _reach(call: ProgramCall, command: str, url: str, which: str) -> None:
     if HOLE in url:
         call.found.connect("", f"git {command} reaches a URL that is not known before it runs")
     elif host:
-        loopback = is_loopback(host)
         reason = f"git {command} connects to {shown}{which}"
-        call.found.connect(host, reason, "allow" if loopback else "ask", bound=shown)
+        call.found.connect(host, reason, "allow" if is_loopback(host) else "ask", bound=shown)
     else:
         path = Word(url.removeprefix("file://"), url)
         (call.write if command == "push" else call.read)(path)
 
 
-def _network(call: ProgramCall, command: str) -> None:
-    urls = [w.text for w in call.args if URL.match(w.text) or re.match(r"[\w.-]+@[\w.-]+:", w.text)]
-    if any(u.startswith("ext::") for u in (w.text for w in call.args)) or any(
-        u.startswith("fd::") for u in urls
-    ):
-        call.ask_unless_known(None, "git uses a transport that runs a program")
-    if urls:
-        for url in urls:
-            _reach(call, command, url, "")
-    elif (
-        command == "clone"
-        and call.args
-        and call.found.places.resolve(call.args[-1].text, call.cwd).kind is PathZone.INSIDE
-    ):
-        call.found.connect("git remote", f"git {command} reaches the repository that it names", bound=UNKNOWN)
-    else:
-        _reach_remotes(call, command)
-    if command == "push" and call.has(
-        "--force", "-f", "--delete", "-d", "--mirror", "--force-with-lease", "--prune"
-    ):
-        call.ask("git push overwrites or deletes on the remote")
-    if call.has("-c", "--config", "-u") and command == "clone":
-        call.ask_unless_known(None, "git clone -c sets configuration")
-    if command == "clone":
-        plain = [w for w in call.args if not w.text.startswith("-")]
-        if len(plain) > 1:
-            call.write(plain[-1])
+# -- single subcommands
+
+_GETS: Final = names("--get --get-all --get-regexp --list -l get list --get-urlmatch --get-color")
+_UNSETS: Final = ("--unset", "--unset-all", "--remove-section")
 
 
-def _config(call: ProgramCall) -> bool:
-    texts = [w.text for w in call.args]
-    if any(
-        t
-        in (
-            "--get",
-            "--get-all",
-            "--get-regexp",
-            "--list",
-            "-l",
-            "get",
-            "list",
-            "--get-urlmatch",
-            "--get-color",
-        )
-        for t in texts
-    ):
+def _config(call: ProgramCall, row: ProgramSpec) -> bool:
+    if call.has(*_GETS):
         return True
-    if any(t in ("--edit", "-e", "edit") for t in texts):
+    if call.has("--edit", "-e", "edit"):
         call.ask("git config --edit runs an editor")
-    if any(t in ("--global", "--system") for t in texts):
-        plain = [t for t in texts if not t.startswith("-")]
+    plain = [w.text for w in call.args if not w.text.startswith("-")]
+    if call.has("--global", "--system"):
         if len(plain) < 2:
-            return not call.has("--unset", "--unset-all", "--remove-section")
+            return not call.has(*_UNSETS)
         call.ask("git config writes configuration outside the workspace")
-    for at, text in enumerate(texts[:-1]):
-        if text in ("-f", "--file"):
-            call.write(call.args[at + 1])
-    plain = [t for t in texts if not t.startswith("-") and t not in ("set", "unset")]
-    if len(plain) == 1 and not call.has("--unset", "--unset-all", "unset", "--remove-section", "--add"):
+    for word, after in pairwise(call.args):
+        if word.text in ("-f", "--file"):
+            call.write(after)
+    plain = [text for text in plain if text not in ("set", "unset")]
+    if len(plain) == 1 and not call.has(*_UNSETS, "unset", "--add"):
         return True
     if plain:
         _key(call, plain[0], plain[1] if len(plain) > 1 else "")
     return False
 
 
-_SPECIAL: Final[dict[str, Rule]] = {**SUBCOMMANDS, "config": _config}
+def _clean(call: ProgramCall, row: ProgramSpec) -> bool:
+    options, operands = call.options(row)
+    if any(o.flag == "-n" or stands_for(o.flag, names("--dry-run")) for o in options):
+        return True
+    for word in [_pathspec(w) for w in operands] or [Word(".", ".")]:
+        call.delete(word, recursive=True)
+    return False
+
+
+def _rm(call: ProgramCall, row: ProgramSpec) -> bool:
+    if not call.has("--cached"):
+        for word in [_pathspec(w) for w in call.args if not w.text.startswith("-")]:
+            call.delete(word, recursive=call.has("-r", "-rf", "-fr"))
+    return False
+
+
+def _pathspec(word: Word) -> Word:
+    """A pathspec as the path that it covers: a pattern acts in quotes too, and one that excludes covers the rest."""
+    magic, _, path = word.text.rpartition(")") if word.text.startswith(":(") else ("", "", word.text)
+    if re.match(r":[!^/]+|:$", path):
+        magic, path = path[:2], path.lstrip(":!^/")
+    if "exclude" in magic or magic[1:2] in ("!", "^") or not path:
+        return Word(".", word.source)
+    return Word(path, word.source, word.glob or ("*" in path and "literal" not in magic))
+
+
+def _rebase(call: ProgramCall, row: ProgramSpec) -> bool:
+    for word, after in pairwise((*call.args, _NO_WORD)):
+        if word.text in ("-x", "--exec"):
+            call.judge.script(call, after.text)
+        elif match := re.match(r"--exec=|-x(?=\S)", word.text):
+            call.judge.script(call, word.text[match.end() :])
+    return False
+
+
+def _bisect(call: ProgramCall, row: ProgramSpec) -> bool:
+    first = call.args[0].text if call.args else ""
+    if first == "run":
+        call.judge.inner(call, call.args[1:])
+    return first in ("log", "view", "visualize")
+
+
+def _submodule(call: ProgramCall, row: ProgramSpec) -> bool:
+    texts = [w.text for w in call.args]
+    if "foreach" in texts:
+        rest = texts[texts.index("foreach") + 1 :]
+        call.judge.script(call, " ".join(text for text in rest if not text.startswith("--")))
+    elif call.has("update", "add", "sync"):
+        call.found.connect("git remote", "git submodule reaches the submodules' remotes")
+    return texts[:1] in (["status"], [])
+
+
+def _worktree(call: ProgramCall, row: ProgramSpec) -> bool:
+    if call.args and call.args[0].text in ("add", "move"):
+        for word in [w for w in call.args[1:] if not w.text.startswith("-")][:2]:
+            if "/" in word.text or word.text.startswith("."):
+                call.write(word)
+    return False
+
+
+def _init(call: ProgramCall, row: ProgramSpec) -> bool:
+    for word in [w for w in call.args if not w.text.startswith("-")][:1]:
+        call.write(word)
+    return False
+
+
+_Rule: TypeAlias = Callable[[ProgramCall, ProgramSpec], bool]
+_RULES: Final[dict[str, _Rule]] = {
+    "config": _config, "clean": _clean, "rm": _rm, "rebase": _rebase, "bisect": _bisect, "submodule": _submodule,
+    "worktree": _worktree, "init": _init,
+}  # fmt: skip

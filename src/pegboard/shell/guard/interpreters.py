@@ -3,132 +3,95 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from pegboard.shell.guard.calls import ProgramCall
 from pegboard.shell.guard.code import judge_code
 from pegboard.shell.guard.operands import HOLE, PathZone
+from pegboard.shell.guard.rows import follow
+from pegboard.shell.guard.specs import names, spec_of
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import REACHES
 
-# language: (options whose value is code, options with another value)
-_CODE: Final[dict[str, tuple[str, str, str]]] = {
-    "python": ("c", "", "WXQ"), "perl": ("eE", "", "IMmCxDF"), "ruby": ("e", "", "ICEFKrTxWi"),
-    "node": ("ep", "--eval --print", "rC"), "php": ("rBRE", "--run --process-code", "dczftS"), "lua": ("e", "", "l"),
-    "Rscript": ("e", "", ""), "R": ("e", "", "f"), "julia": ("eE", "--eval --print", "CJLptmH"), "bun": ("ep", "--eval --print", ""),
-    "elixir": ("e", "--eval", "rS"), "scala": ("e", "", ""), "groovy": ("e", "", ""), "swift": ("e", "", ""), "raku": ("e", "", "IM"),
-    "erl": ("", "-eval", ""), "ghc": ("e", "", "o"), "clojure": ("e", "--eval", ""), "racket": ("e", "--eval", "l"),
-}  # fmt: skip
-
-
-_ALIASES: Final = {
-    "pypy": "python", "ipython": "python", "bpython": "python", "nodejs": "node", "ts-node": "node", "tsx": "node",
-    "luajit": "lua", "jruby": "ruby", "kotlin": "scala", "clj": "clojure", "hy": "python", "janet": "lua", "iex": "elixir",
-}  # fmt: skip
-
-
 _SAFE_LOADS: Final = re.compile(r"^[A-Za-z][\w:]*(?:=[\w,:]*)?$")
+_PRELOADS: Final = ("--require", "--import", "--loader", "--experimental-loader", "--env-file")
+VERSION: Final = re.compile(r"[\d.]+$")
 
 
 def interpreter(call: ProgramCall) -> bool:
     """`python`, `perl`, `node` and their like: inline code is judged, code from a pipe asks, files run."""
-    base = re.sub(r"[\d.]+$", "", call.name)
-    language = _ALIASES.get(base, base)
-    code_flags, code_long, takes = _CODE.get(language, ("e", "--eval -eval", ""))
-    args = call.args
-    at = 0
-    coded = False
-    in_place = False
+    base = VERSION.sub("", call.name)
+    spec = spec_of(base) or call.spec
+    follow(call, spec.when)
+    language = spec.facts.get("language", base)
+    code_flags = spec.facts.get("code", "-e --eval -eval").split()
+    args, at = call.args, 0
+    coded = in_place = False
     while at < len(args):
-        word = args[at]
-        text = word.text
-        if text == "--" or text[:1] != "-" or text == "-":
+        word, text = args[at], args[at].text
+        if text in ("-", "--") or text[:1] != "-":
             at += text == "--"
             break
         name, equals, value = text.partition("=")
-        if name in code_long.split() or (text.startswith("--") and name in ("--eval", "--print")):
-            code = Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
-            judge_code(call, code.text, language)
+        given = Word(value, word.source) if equals else args[at + 1] if at + 1 < len(args) else word
+        step = 1 if equals else 2
+        if (len(name) > 2 and name in code_flags) or name in ("--eval", "--print"):
+            judge_code(call, given.text, language)
             coded = True
-            at += 1 if equals else 2
-        elif name in ("--require", "--import", "--loader", "--experimental-loader", "--env-file"):
-            call.maybe_path(
-                Word(value, word.source) if equals else (args[at + 1] if at + 1 < len(args) else word)
-            )
-            if "data:" in text or (
-                not equals and at + 1 < len(args) and args[at + 1].text.startswith("data:")
-            ):
+        elif name in _PRELOADS:
+            call.maybe_path(given)
+            if "data:" in text or (not equals and given.text.startswith("data:")):
                 call.ask_unless_known(call.program, f"{call.name} {name} loads code from its argument")
-            at += 1 if equals else 2
         elif text.startswith("--"):
-            at += 1
+            step = 1
         elif language == "python" and (module := re.match(r"-[bBdEhiIOPqsSuv]*m(.*)", text)):
             rest = args[at + 1 :]
-            return (
-                _module(call, module[1], rest)
-                if module[1]
-                else _module(call, rest[0].text if rest else "", rest[1:])
-            )
+            name, rest = (module[1], rest) if module[1] else (rest[0].text if rest else "", rest[1:])
+            return _module(call, name, rest)
         else:
-            step, code_word, opens_in_place = _short(
-                call, args, at, code_flags, takes, language in ("perl", "ruby")
-            )
-            in_place = in_place or opens_in_place
-            if code_word is not None:
-                judge_code(call, code_word.text, language)
+            step, code, opened = _short(call, at, code_flags, spec.takes, language in ("perl", "ruby"))
+            in_place = in_place or opened
+            if code is not None:
+                judge_code(call, code.text, language)
                 coded = True
                 if language == "python":
                     return False
-            at += step
+        at += step
     operands = args[at:]
-    if coded:
-        for word in operands:
-            call.write(word) if in_place else call.maybe_path(word)
+    if not coded:
+        _program_file(call, operands, language)
         return False
-    _program_file(call, operands, language)
+    for word in operands:
+        call.write(word) if in_place else call.maybe_path(word)
     return False
 
 
 def _short(
-    call: ProgramCall, args: list[Word], at: int, code: str, takes: str, edits: bool
+    call: ProgramCall, at: int, code: Sequence[str], takes: str, edits: bool
 ) -> tuple[int, Word | None, bool]:
     """One bundle of short options: words used, the code in it, whether files are edited in place."""
-    text = args[at].text
-    in_place = False
-    for index in range(1, len(text)):
-        letter = text[index]
+    args = call.args
+    text, next_word = args[at].text, args[at + 1] if at + 1 < len(args) else Word("", "")
+    after = next_word.text
+    for index, letter in enumerate(text[1:], 1):
         rest = text[index + 1 :]
-        if letter in code and rest != "e":
-            value = (
-                Word(rest, args[at].source)
-                if rest
-                else (args[at + 1] if at + 1 < len(args) else Word("", ""))
-            )
-            return (1 if rest else 2), value, in_place
+        if f"-{letter}" in code and rest != "e":
+            return (1, Word(rest, args[at].source), False) if rest else (2, next_word, False)
         if letter == "i" and edits:
-            in_place = True
             # perl and ruby take a suffix right behind -i; a code letter behind it would be that suffix.
             return 1, None, True
-        if letter in takes:
+        if letter not in takes:
+            continue
+        if letter in "rMm":
             # In a sandbox code may load the same by itself.
-            if (
-                letter in "rMm"
-                and not call.found.confined
-                and (
-                    REACHES.match(rest)
-                    or (not rest and at + 1 < len(args) and REACHES.match(args[at + 1].text))
-                )
-            ):
-                call.ask_unless_known(
-                    call.program,
-                    f"{call.name} -{letter} loads what reaches files, programs or other machines",
-                )
-            if letter in "rMm" and not _SAFE_LOADS.match(
-                rest.lstrip("-") or (args[at + 1].text if at + 1 < len(args) else "")
-            ):
-                call.maybe_path(Word(rest, rest) if rest else args[min(at + 1, len(args) - 1)])
-            return (1 if rest or letter in "CFD" else 2), None, in_place
-    return 1, None, in_place
+            if not call.found.confined and REACHES.match(rest or after):
+                reason = f"{call.name} -{letter} loads what reaches files, programs or other machines"
+                call.ask_unless_known(call.program, reason)
+            if not _SAFE_LOADS.match(rest.lstrip("-") or after):
+                call.maybe_path(Word(rest, rest) if rest else next_word)
+        return (1 if rest or letter in "CFD" else 2), None, False
+    return 1, None, False
 
 
 def _program_file(call: ProgramCall, operands: list[Word], language: str) -> None:
@@ -155,37 +118,22 @@ def _program_file(call: ProgramCall, operands: list[Word], language: str) -> Non
         )
     else:
         place = call.found.places.resolve(first.text, call.cwd)
-        if place.kind not in (
-            PathZone.INSIDE,
-            PathZone.PROTECTED,
-            PathZone.WORKSPACE,
-            PathZone.TEMPORARY,
-            PathZone.PUBLIC,
-        ):
+        if place.kind not in _RUNS_IN:
             call.read(first)
             call.ask_unless_known(first, f"{call.name} runs {place.target}, which is {place.kind.value}")
     for word in rest:
         call.maybe_path(word)
 
 
+_PROGRAM_MODULES: Final = names("pip pipx uv poetry twine hatch build flit pdm ansible awscli pegboard")
+_NET_MODULES: Final = names("smtplib ftplib telnetlib webbrowser code asyncio poplib imaplib nntplib")
+
+
 def _module(call: ProgramCall, name: str, rest: list[Word]) -> bool:
     """`python -m NAME`."""
     if HOLE in name:
         call.ask_unless_known(None, f"{call.name} -m runs a module that is not known before it runs")
-    elif name in (
-        "pip",
-        "pipx",
-        "uv",
-        "poetry",
-        "twine",
-        "hatch",
-        "build",
-        "flit",
-        "pdm",
-        "ansible",
-        "awscli",
-        "pegboard",
-    ):
+    elif name in _PROGRAM_MODULES:
         call.judge.inner(call, [Word(name, name), *rest])
     elif name in ("venv", "virtualenv"):
         for word in rest:
@@ -197,19 +145,18 @@ def _module(call: ProgramCall, name: str, rest: list[Word]) -> bool:
     elif name == "timeit":
         for word in rest:
             judge_code(call, word.text, "python")
-    elif name in (
-        "smtplib",
-        "ftplib",
-        "telnetlib",
-        "webbrowser",
-        "code",
-        "asyncio",
-        "poplib",
-        "imaplib",
-        "nntplib",
-    ):
+    elif name in _NET_MODULES:
         call.ask(f"{call.name} -m {name} reaches other machines or runs typed code")
     else:
         for word in rest:
             call.maybe_path(word)
     return False
+
+
+_RUNS_IN: Final = (
+    PathZone.INSIDE,
+    PathZone.PROTECTED,
+    PathZone.WORKSPACE,
+    PathZone.TEMPORARY,
+    PathZone.PUBLIC,
+)

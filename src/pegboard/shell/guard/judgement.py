@@ -15,27 +15,28 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from pegboard.core.effects import Effect, Verdict
+from pegboard.core.effects import THIS_COMMAND, Effect, Verdict
 from pegboard.core.errors import check_text
 from pegboard.core.secrets.clip import clip
 from pegboard.ports.shell import Inspection
 from pegboard.shell.guard import (
+    archives,
     files,
     git,
     interpreters,
     network,
     packages,
-    queries,
-    runners,
+    searches,
     system,
     variables,
     wrappers,
 )
-from pegboard.shell.guard.calls import UNKNOWN, Findings, ProgramCall, ProgramSpec, Rule, TooMuch, by_table
+from pegboard.shell.guard.calls import UNKNOWN, Findings, ProgramCall, Rule, TooMuch
 from pegboard.shell.guard.complexity import PLAIN_LENGTH, intricate
 from pegboard.shell.guard.operands import HOLE, OperandResolver, PathZone
+from pegboard.shell.guard.rows import by_row
 from pegboard.shell.guard.scripts import MAX_DEPTH, ScriptWalker, bash_parser
-from pegboard.shell.guard.tables import INTERPRETERS, NETWORK, PRIVILEGE, PROGRAMS, SHELLS
+from pegboard.shell.guard.specs import in_section, names, spec_of, wrapper_of
 from pegboard.shell.guard.words import Segment, StdinSource, Word, hidden_characters, writes_forever
 
 MAX_COMMAND_BYTES: Final = 100_000
@@ -147,7 +148,7 @@ def _bound(effects: tuple[Effect, ...], command: str, cwd: str) -> tuple[Effect,
     if not any(effect.bound == UNKNOWN for effect in effects):
         return effects
     digest = hashlib.sha256(f"{cwd}\0{command}".encode("utf-8", "surrogatepass")).hexdigest()
-    mark = f"this command sha256:{digest}"
+    mark = f"{THIS_COMMAND}sha256:{digest}"
     return tuple(replace(e, bound=mark) if e.bound == UNKNOWN else e for e in effects)
 
 
@@ -328,7 +329,8 @@ class _Judge:
             peeled = self._peel(call)
             if peeled is None:
                 break
-            if peeled and wrappers.gives_rights(name):
+            wrapper = wrapper_of(name)
+            if peeled and wrapper is not None and wrapper.raises:
                 # A rule such as `deny exec:sudo **` speaks of the outer command too.
                 outer = " ".join(w.shown for w in words[: len(words) - len(peeled)])
                 found.close_segment(
@@ -336,11 +338,9 @@ class _Judge:
                 )
                 text = " ".join(w.shown for w in peeled)
             if not peeled:
+                raises = wrapper is not None and wrapper.raises
                 found.close_segment(
-                    text,
-                    tuple(w.shown for w in words),
-                    read_only=name not in PRIVILEGE,
-                    known=_known(words),
+                    text, tuple(w.shown for w in words), read_only=not raises, known=_known(words)
                 )
                 return None
             words = peeled
@@ -367,22 +367,27 @@ class _Judge:
             if not rest:
                 variables.env_printed(call)
             return rest
-        inner = wrappers.peel_plain(call)
-        if inner is None:
-            inner = wrappers.peel_privileged(call)
-            if inner is not None:
-                if [w.text for w in call.args] in (["--version"], ["--help"], ["-V"], ["-h"]):
-                    return []
-                self.found.ask(f"{call.name} gives a command other rights or another root")
-                if any(w.text in ("-c", "--command") for w in call.args):
-                    runners.script(call)
+        if call.name.startswith(("ld-linux", "ld-musl")):
+            return [*call.args]
+        wrapper = wrapper_of(call.name)
+        inner = wrappers.peel(call, wrapper) if wrapper is not None else None
+        if wrapper is None or inner is None:
+            return None
+        if wrapper.raises:
+            if [w.text for w in call.args] in (["--version"], ["--help"], ["-V"], ["-h"]):
+                return []
+            self.found.ask(f"{call.name} gives a command other rights or another root")
+            for word, after in pairwise((*call.args, Word("", ""))):
+                flag, equals, text = word.text.partition("=")
+                if flag in ("-c", "--command") and (not equals or flag in wrapper.takes):
+                    call.shell_text([Word(text, word.source) if equals else after])
                     return []
         elif call.name in ("strace", "ltrace", "time"):
             if call.name != "time" and any(re.match(r"-p|--attach", w.text) for w in call.args):
                 self.found.ask(f"{call.name} -p watches another process")
-            for at, word in enumerate(call.args[: len(call.args) - len(inner)]):
-                if word.text in ("-o", "--output") and at + 1 < len(call.args):
-                    call.write(call.args[at + 1])
+            for word, after in pairwise(call.args[: len(call.args) - len(inner) + 1]):
+                if word.text in ("-o", "--output"):
+                    call.write(after)
         return inner
 
     def _cd(self, call: ProgramCall) -> str:
@@ -414,6 +419,9 @@ _PLAIN_VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*)")
 _TWICE: Final = re.compile(r"\$[A-Za-z_]\w{0,60}[^\s'\"$]{0,200}\$[A-Za-z_]")
 
 
+# -- one program
+
+
 def judge_program(call: ProgramCall) -> bool:
     """Judge one program by its rule, its row or its place; returns whether it changes nothing."""
     name, program = call.name, call.program.text
@@ -422,22 +430,12 @@ def judge_program(call: ProgramCall) -> bool:
     if len(call.args) == 1 and "/" not in program and _only_tells(name, call.args[0].text):
         return True
     secret = next((w for w in (call.program, *call.args) if w.secret), None)
-    if secret is not None and name not in (
-        "[",
-        "[[",
-        "test",
-        "export",
-        "declare",
-        "local",
-        "readonly",
-        "unset",
-        ":",
-    ):
+    if secret is not None and name not in _SETS_OR_TESTS:
         call.ask(f"{secret.source} puts a secret into the command")
     _gone_for_good(call)
     if "/" in program and not _known_file(call):
         if name in ("gradlew", "mvnw"):
-            return packages.publishes(call)
+            return by_row(call)
         for word in call.args:
             call.maybe_path(word)
         return False
@@ -449,31 +447,28 @@ def judge_program(call: ProgramCall) -> bool:
 
 def _rule(call: ProgramCall) -> bool:
     name = call.name
-    rule = RULES.get(name)
-    if rule is not None:
-        return rule(call)
-    if name in PROGRAMS:
-        return by_table(call, PROGRAMS[name])
-    if name in SHELLS:
-        return wrappers.shell(call)
-    if name in PRIVILEGE:
-        call.ask(f"{name} gives a command other rights")
-    base = re.sub(r"[\d.]+$", "", name)
-    if name in ("dart", "swift"):
-        _outward(call)
-    if base in INTERPRETERS or name in INTERPRETERS:
-        return interpreters.interpreter(call)
+    base = interpreters.VERSION.sub("", name)
+    spec = spec_of(name)
+    if spec is None and in_section(base, "interpreters"):
+        spec = spec_of(base)
+    if spec is not None:
+        return by_row(call, spec) if spec.rule == "row" else RULES[spec.rule](call)
     if name.startswith("mkfs"):
         call.deny(f"{name} formats a disk")
     if name.startswith("pip") and re.fullmatch(r"pip\d[\d.]*", name):
-        return packages.manager(call)
+        return packages.manager(call.named("pip", call.args))
     if name.startswith("git-"):
         return git.git(call.named("git", [Word(name[4:], name), *call.args]))
     if re.fullmatch(r"(?:vim|emacs|gdb|lldb|ssh|scp)-?[\d.]+", name):
         call.ask(f"{name} runs what its arguments say")
+    return _unknown(call)
+
+
+def _unknown(call: ProgramCall) -> bool:
+    """A program nobody knows."""
     _carried(call)
     _outward(call)
-    return by_table(call, _UNKNOWN)
+    return by_row(call)
 
 
 def _gone_for_good(call: ProgramCall) -> None:
@@ -483,18 +478,12 @@ def _gone_for_good(call: ProgramCall) -> None:
     for word, after in pairwise((*call.args, Word("", ""))):
         if _EMPTIES.fullmatch(word.text) or _EMPTIES.fullmatch(f"{word.text} {after.text}"):
             call.ask(f"{call.name} {word.text} empties a database")
-    if call.name in ("flyway",) and call.has("clean"):
-        call.ask("flyway clean empties a database")
 
 
 def _outward(call: ProgramCall) -> None:
     """A program nobody knows that is told to publish, as its first or second word."""
     plain = [w.text for w in call.args if w.text[:1] != "-"][:2]
-    if call.name in ("flutter", "dart") and plain[:1] == ["pub"]:
-        call.found.connect("pub.dev", f"{call.name} pub fetches packages")
-    elif call.name == "swift" and plain[:2] in (["package", "update"], ["package", "resolve"]):
-        call.found.connect("package registry", "swift package fetches packages")
-    elif any(re.fullmatch(r"publish|deploy|upload|submit|release", text) for text in plain):
+    if any(re.fullmatch(r"publish|deploy|upload|submit|release", text) for text in plain):
         call.ask(f"{call.name} {' '.join(plain)} publishes")
 
 
@@ -502,7 +491,9 @@ def _carried(call: ProgramCall) -> None:
     """A program nobody knows may run what its arguments name: destruction among them asks."""
     for at, word in enumerate(call.args[:-1]):
         name = program_name(word.text) if word.known else ""
-        if name not in _DESTROYERS and not (name in SHELLS and call.args[at + 1].text.startswith("-")):
+        if name not in _DESTROYERS and not (
+            in_section(name, "shells") and call.args[at + 1].text.startswith("-")
+        ):
             continue
         before = len(call.found.effects)
         call.judge.inner(call, call.args[at:])
@@ -521,23 +512,14 @@ def _known_file(call: ProgramCall) -> bool:
         # A virtual environment's or node's own programs do what their names say.
         if re.search(r"(?:^|/)(?:\.?venv|env|node_modules/\.bin|\.tox/[^/]+)(?:/bin)?/[^/]+$", place.target):
             return True
-        if (call.name in RULES or call.name in SHELLS) and call.name not in ("gradlew", "mvnw"):
+        if _ruled(call.name) and call.name not in ("gradlew", "mvnw"):
             call.ask(f"{text} has the name of a known program but is in the workspace")
         elif re.search(r"\.(?:sh|bash)$", place.target):
             _script_program(call, place.target)
         return False
-    if place.kind in (
-        PathZone.SYSTEM,
-        PathZone.OUTSIDE,
-        PathZone.UNKNOWN,
-        PathZone.SECRET,
-        PathZone.HOME,
-        PathZone.ABOVE,
-    ):
-        if call.name in RULES or call.name in PROGRAMS or call.name in SHELLS:
-            call.found.ask(f"runs {text}, which is {place.kind.value}")
-            return True
+    if place.kind in _ELSEWHERE:
         call.ask(f"runs {text}, which is {place.kind.value}")
+        return spec_of(call.name) is not None
     elif place.kind is PathZone.TEMPORARY:
         call.ask(f"runs {text} from a temporary folder")
     return False
@@ -551,15 +533,11 @@ def _script_program(call: ProgramCall, target: str) -> None:
 
 def _outside(call: ProgramCall) -> None:
     """A program that is no mere printer works in a folder outside."""
-    row = PROGRAMS.get(call.name)
-    if (
-        call.cwd is None
-        or (row is not None and row.operands in ("text", "look"))
-        or call.name in _HARMLESS_ANYWHERE
-    ):
+    spec = call.spec
+    if call.cwd is None or (spec.section in ("prints", "looks") and spec.read_only):
         return
     kind = call.found.places.resolve(call.cwd, "/").kind
-    if kind in (PathZone.HOME, PathZone.OUTSIDE, PathZone.ABOVE, PathZone.SYSTEM, PathZone.SECRET):
+    if kind in _ELSEWHERE and kind is not PathZone.UNKNOWN:
         call.ask(f"{call.name} works in {call.cwd}, {kind.value}")
 
 
@@ -573,14 +551,10 @@ def _only_tells(name: str, argument: str) -> bool:
     """Whether a lone argument makes the program print its help or version and nothing else."""
     if argument in ("--help", "--version"):
         return True
-    row = PROGRAMS.get(name)
-    known = name in NETWORK or (
-        row is not None and row.verdict == "ask" and name not in ("at", "batch", "ed", "ex", "m4")
-    )
+    known = in_section(name, "net", "asks", "decides") and name not in ("at", "batch", "ed", "ex", "m4")
     return known and argument in ("-V", "-version", "version", "help")
 
 
-_UNKNOWN: Final = ProgramSpec()
 _MAY_EMPTY: Final = re.compile(
     r"drop|reset|fresh|wipe|purge|truncate|undo:all|refresh|credentials|--accept|downgrade|--all|clean|flush|dbshell"
 )
@@ -589,12 +563,20 @@ _EMPTIES: Final = re.compile(
     r"|ecto\.(?:drop|reset)|credentials:(?:show|edit)|drop-all|--force-reset|--accept-data-loss|migrate reset|downgrade base"
     r"|(?:migrate:)?rollback --all|\S*manage\.py (?:flush|dbshell|sqlflush|reset_db|reset_schema)|database drop"
 )
-_HARMLESS_ANYWHERE: Final = frozenset(
-    {"true", "false", ":", "echo", "printf", "pwd", "exit", "wait", "sleep", "export", "set"}
-)
-_DESTROYERS: Final = frozenset(
-    {"rm", "dd", "shred", "wipefs", "mkfs", "chmod", "chown", "sudo", "eval", "kill"}
-)
+_ELSEWHERE: Final = (
+    PathZone.SYSTEM, PathZone.OUTSIDE, PathZone.UNKNOWN, PathZone.SECRET, PathZone.HOME, PathZone.ABOVE,
+)  # fmt: skip
+_SETS_OR_TESTS: Final = names("[ [[ test export declare local readonly unset :")
+_DESTROYERS: Final = names("rm dd shred wipefs mkfs chmod chown sudo eval kill")
 RULES: Final[dict[str, Rule]] = {
-    **network.RULES, **packages.RULES, **files.RULES, **system.RULES, **queries.RULES, "git": git.git, "hub": git.git, "xargs": wrappers.xargs, "gxargs": wrappers.xargs,
+    **archives.RULES, **files.RULES, **network.RULES, **packages.RULES, **searches.RULES, **system.RULES,
+    "git": git.git, "interpreter": interpreters.interpreter, "parallel": wrappers.parallel, "shell": wrappers.shell,
+    "xargs": wrappers.xargs, "unknown": _unknown,
 }  # fmt: skip
+"""Rules by the names that rows give them."""
+
+
+def _ruled(name: str) -> bool:
+    """Whether a name stands for a program whose arguments are looked at one by one."""
+    spec = spec_of(name)
+    return spec is not None and (spec.rule not in ("row", "interpreter") or bool(spec.when))

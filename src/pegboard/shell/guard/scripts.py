@@ -19,10 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pegboard.core.effects import Effect
-from pegboard.shell.guard import words
 from pegboard.shell.guard.operands import HOLE
-from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
-from pegboard.shell.guard.words import Expander, Redirect, Segment, StdinSource, Word, finished
+from pegboard.shell.guard.specs import in_section, recipes
+from pegboard.shell.guard.words import (
+    SPLIT,
+    TO_TEXT,
+    Expander,
+    Redirect,
+    Segment,
+    StdinSource,
+    Word,
+    fields_of_value,
+    finished,
+    marked,
+)  # fmt: skip
 from pegboard.shell.guard.wrappers import fed_text, fed_words
 
 if TYPE_CHECKING:
@@ -299,7 +309,7 @@ class ScriptWalker(Expander):
                     self.visit(child)
                 else:
                     later.append(child)
-        return StdinSource(text.translate(words.TO_TEXT))
+        return StdinSource(text.translate(TO_TEXT))
 
     def pipeline(self, node: Node) -> None:
         """Each part reads what the part before it writes."""
@@ -343,8 +353,8 @@ class ScriptWalker(Expander):
             return HOLE
         text = fed_text(source)
         if text is not None:
-            return text.rstrip("\n") if quoted else words.fields_of_value(text.rstrip("\n"))
-        return words.SPLIT.join(map(words.marked, fed_words(source)))
+            return text.rstrip("\n") if quoted else fields_of_value(text.rstrip("\n"))
+        return SPLIT.join(map(marked, fed_words(source)))
 
     def _sole_command(self, node: Node) -> list[Word]:
         """The words of a substitution's only command, none where it holds anything else."""
@@ -403,7 +413,7 @@ class ScriptWalker(Expander):
             lines = (
                 fed_words(self.stdin) if text is None else [Word(line, line) for line in text.splitlines()]
             )
-            self.values = {**held, name[1]: [*map(words.marked, lines)] or [HOLE]}
+            self.values = {**held, name[1]: [*map(marked, lines)] or [HOLE]}
         self.children(node)
         self.values = held
 
@@ -477,34 +487,12 @@ def bash_parser() -> Parser:
         return _parsers.bash
 
 
+# -- bindings
+
 MAX_SCRIPT_BYTES: Final = 16_000_000
 """A larger file is bound by size and time of change instead of its content."""
 
-_RECIPES: Final = {
-    "make": ("GNUmakefile", "makefile", "Makefile"),
-    "gmake": ("GNUmakefile", "makefile", "Makefile"),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.yml", "Taskfile.yaml"),
-    "npm": ("package.json",),
-    "yarn": ("package.json",),
-    "pnpm": ("package.json",),
-    "bun": ("package.json",),
-    "rake": ("Rakefile", "rakefile"),
-    "cargo": ("Cargo.toml",),
-    "cmake": ("CMakeLists.txt",),
-    "gradle": ("build.gradle", "build.gradle.kts"),
-    "mvn": ("pom.xml",),
-    "nox": ("noxfile.py",),
-    "tox": ("tox.ini", "setup.cfg", "pyproject.toml"),
-    "invoke": ("tasks.py",),
-    "docker": ("Dockerfile", "compose.yaml", "docker-compose.yml"),
-    "podman": ("Dockerfile", "Containerfile", "compose.yaml", "docker-compose.yml"),
-    "pre-commit": (".pre-commit-config.yaml",),
-}
-"""Programs that run what a file of the folder says."""
-
 _VERSION: Final = re.compile(r"[\d.]+$")
-_RUNNERS: Final = frozenset({*SHELLS, *INTERPRETERS, "source", "."})
 _BY_OPTION: Final = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
 _FILES: Final = ("-f", "--file", "--makefile")
 _ELSEWHERE: Final = ("-C", "--directory", "--prefix", "--cwd", "--dir")
@@ -560,7 +548,9 @@ def _candidates(argv: Sequence[str]) -> Iterator[Sequence[str]]:
     if "/" in argv[0]:
         yield argv[:1]
     program = posixpath.basename(argv[0])
-    if program in _RUNNERS or _VERSION.sub("", program) in _RUNNERS:
+    if program in ("source", ".") or any(
+        in_section(name, "shells", "interpreters") for name in (program, _VERSION.sub("", program))
+    ):
         words = [w for w in argv[1:] if not w.startswith("-")]
         if "-m" in argv[1:-1]:
             module = argv[argv.index("-m", 1) + 1].replace(".", "/")
@@ -570,10 +560,10 @@ def _candidates(argv: Sequence[str]) -> Iterator[Sequence[str]]:
         yield from ([word] for word in argv[2:])
     if program in _BY_OPTION:
         yield from ([name] for name in _values(argv, _FILES))
-    if program in _RECIPES:
+    if recipe := recipes(program):
         named = _values(argv, _FILES)
         moved = [*_values(argv, _ELSEWHERE)] or [""]
-        yield from ([posixpath.join(at, name) for name in (*named, *_RECIPES[program])] for at in moved)
+        yield from ([posixpath.join(at, name) for name in (*named, *recipe)] for at in moved)
 
 
 def _values(argv: Sequence[str], flags: Sequence[str]) -> list[str]:

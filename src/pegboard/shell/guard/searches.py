@@ -8,10 +8,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, names, parse, stands_for
+from pegboard.shell.guard.calls import ProgramCall, Rule, parse, stands_for
 from pegboard.shell.guard.code import judge_awk, judge_sed
-from pegboard.shell.guard.listings import FD_RUNS, Find, fd_search
+from pegboard.shell.guard.find_expression import Find
+from pegboard.shell.guard.listings import FD_RUNS, fd_search
 from pegboard.shell.guard.operands import HOLE, PathZone
+from pegboard.shell.guard.specs import names
 from pegboard.shell.guard.words import Word
 from pegboard.shell.guard.wrappers import file_text, put_in, run_for_each
 
@@ -75,13 +77,12 @@ _PIECE: Final = re.compile(r"\{(?:/|\.|//|/\.)\}")
 
 
 def sed(call: ProgramCall) -> bool:
-    program = ProgramSpec(takes="efl", long_takes=names("--expression --file --line-length"))
     # -i takes a suffix only when it stands right behind it.
     args = [
         Word("-i", w.source) if re.fullmatch(r"-[nErsuz]*i.*", w.text) and not w.text.startswith("--") else w
         for w in call.args
     ]
-    options, operands = parse(args, program)
+    options, operands = parse(args, call.spec)
     scripts = [o.value for o in options if o.value and stands_for(o.flag, names("-e --expression"))]
     files = [o.value for o in options if o.value and stands_for(o.flag, names("-f --file"))]
     in_place = any(o.flag == "-i" or stands_for(o.flag, names("--in-place")) for o in options)
@@ -108,12 +109,7 @@ def sed(call: ProgramCall) -> bool:
 
 
 def awk(call: ProgramCall) -> bool:
-    options, operands = call.options(
-        ProgramSpec(
-            takes="FvfiElbde",
-            long_takes=names("--field-separator --assign --file --include --exec --load --source"),
-        )
-    )
+    options, operands = call.options()
     reads = True
     programs = [o.value for o in options if o.value and stands_for(o.flag, names("-e --source"))]
     files = [o.value for o in options if o.value and stands_for(o.flag, names("-f -E --file --exec"))]
@@ -139,3 +135,6 @@ def awk(call: ProgramCall) -> bool:
         if not re.match(r"[A-Za-z_]\w*=", word.text):
             call.read(word)
     return reads and not files
+
+
+RULES: Final[dict[str, Rule]] = {"find": find, "fd": fd, "sed": sed, "awk": awk}

@@ -8,37 +8,11 @@ from typing import Final
 
 from pegboard.shell.guard.calls import ProgramCall
 from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.tables import (
-    ENV_PREFIXES,
-    HARMLESS_ENV,
-    HARMLESS_PROGRAM_VALUES,
-    INTERPRETERS,
-    SHELLS,
-    UNFETTERED_ENV,
-)
+from pegboard.shell.guard.specs import in_section, variables
 from pegboard.shell.guard.words import SECRET_NAME, Word
-
-_PATH_LISTS: Final = frozenset(
-    {"PYTHONPATH", "NODE_PATH", "CLASSPATH", "RUBYLIB", "PERL5LIB", "LUA_PATH", "TEXINPUTS", "CDPATH"}
-)
-
 
 _LOADS: Final = re.compile(
     r"--(?:require|import|loader|experimental-loader|inspect|env-file|eval)|(?:^|\s)-r\b|-javaagent|-agent(?:lib|path)|-XX:On|@|data:"
-)
-
-
-_OPTION_LISTS: Final = frozenset(
-    {
-        "NODE_OPTIONS",
-        "JAVA_TOOL_OPTIONS",
-        "_JAVA_OPTIONS",
-        "JDK_JAVA_OPTIONS",
-        "MAVEN_OPTS",
-        "GRADLE_OPTS",
-        "MAKEFLAGS",
-        "GOFLAGS",
-    }
 )
 
 
@@ -59,14 +33,8 @@ _LOADS_MORE: Final = re.compile(
 )
 _IN_OPTIONS: Final = re.compile(r"(?:^|[\s=,:]|-[IL])((?:/|~|\.\./)[^\s,:'\"]*)")
 _ELSEWHERE: Final = (
-    PathZone.SECRET,
-    PathZone.HOME,
-    PathZone.SYSTEM,
-    PathZone.OUTSIDE,
-    PathZone.ABOVE,
-    PathZone.DEVICE,
-    PathZone.NETWORK,
-)
+    PathZone.SECRET, PathZone.HOME, PathZone.SYSTEM, PathZone.OUTSIDE, PathZone.ABOVE, PathZone.DEVICE, PathZone.NETWORK,
+)  # fmt: skip
 _COMMAND: Final = re.compile(r"\S+\s+(?:\S+\s+)*-\w*[ce]\b")
 
 
@@ -90,7 +58,7 @@ def _leads(call: ProgramCall, name: str, upper: str, value: Word, lasting: bool)
     if plugin or (_OPTIONS.search(upper) and _LOADS_MORE.search(text)):
         call.ask_unless_known(said, f"{name}= makes a program load or run something else")
         return
-    if _COMMAND.match(text) and text.split(None, 1)[0] in SHELLS | INTERPRETERS:
+    if _COMMAND.match(text) and in_section(text.split(None, 1)[0], "shells", "interpreters"):
         call.judge.script(call, text)
     paths = _IN_OPTIONS.findall(text) if _OPTIONS.search(upper) else text.split(":")
     for path in () if "://" in text else paths:
@@ -115,9 +83,9 @@ def reaches_programs(words: Sequence[Word]) -> bool:
 def judge_assignment(call: ProgramCall, name: str, value: Word, *, lasting: bool = True) -> None:
     """A variable that a command, or all that follows, gets."""
     upper = name.upper()
-    if upper in HARMLESS_ENV:
+    if upper in variables("harmless"):
         return
-    if not (upper in UNFETTERED_ENV or upper.startswith(ENV_PREFIXES)):
+    if not (upper in variables("decide") or upper.startswith(tuple(variables("prefixes")))):
         _leads(call, name, upper, value, lasting)
         return
     text = value.text
@@ -131,27 +99,31 @@ def judge_assignment(call: ProgramCall, name: str, value: Word, *, lasting: bool
         return
     if upper in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTFILE"):
         call.ask(f"{name} decides whether the shell keeps its history")
-    elif (
-        (upper in _PATH_LISTS and value.known and _stays_inside(call, text))
-        or (
-            upper in _OPTION_LISTS
-            and value.known
-            and not _LOADS.search(text)
-            and not re.search(r"exec|overlay|eval", text)
-        )
-        or (
-            value.known
-            and text in HARMLESS_PROGRAM_VALUES
-            and not upper.startswith(("LD_", "DYLD_", "BASH_"))
-            and "PATH" not in upper
-        )
-        or (value.known and text == "" and upper not in ("PATH", "GIT_CONFIG_NOSYSTEM"))
-    ) or (upper.startswith("PIP_") and upper not in UNFETTERED_ENV and _COUNTS.fullmatch(text)):
-        return
-    else:
+    elif not _harmless(call, upper, value):
         call.ask_unless_known(
             Word(f"{name}={text}", value.source), f"{name}= changes what runs or where it connects"
         )
+
+
+def _harmless(call: ProgramCall, upper: str, value: Word) -> bool:
+    """Whether a variable that could decide what runs does not with this value."""
+    text = value.text
+    if upper.startswith("PIP_") and upper not in variables("decide") and _COUNTS.fullmatch(text):
+        return True
+    if not value.known:
+        return False
+    if upper in variables("path_lists") and _stays_inside(call, text):
+        return True
+    if (
+        upper in variables("option_lists")
+        and not _LOADS.search(text)
+        and not re.search("exec|overlay|eval", text)
+    ):
+        return True
+    if text == "":
+        return upper not in ("PATH", "GIT_CONFIG_NOSYSTEM")
+    searched = upper.startswith(("LD_", "DYLD_", "BASH_")) or "PATH" in upper
+    return text in variables("harmless_values") and not searched
 
 
 def _stays_inside(call: ProgramCall, text: str) -> bool:
@@ -172,19 +144,12 @@ def declare(call: ProgramCall) -> bool:
     texts = [w.text for w in call.args]
     if "HISTFILE" in texts and call.name == "unset":
         call.ask("the shell would stop keeping its history")
-    if (
-        any(re.fullmatch(r"-\w*p\w*|-x|-f", t) for t in texts)
-        and len([t for t in texts if t[:1] != "-"]) == 0
-        and "-f" not in texts
-    ):
+    named = [text for text in texts if text[:1] != "-"]
+    lists = any(re.fullmatch(r"-\w*p\w*|-x", text) for text in texts) and not named and "-f" not in texts
+    if lists or (not texts and call.name in ("export", "declare", "typeset")):
         call.ask(f"{call.name} prints the environment")
-    if not texts and call.name in ("export", "declare", "typeset"):
-        call.ask(f"{call.name} prints the environment")
-    if (
-        call.name != "unset"
-        and any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", t) for t in texts)
-        and "-p" not in texts
-    ):
+    points = any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", text) for text in texts)
+    if points and call.name != "unset" and "-p" not in texts:
         call.ask_unless_known(None, "a name reference points to a variable that is unknown before it runs")
     return True
 

@@ -178,28 +178,10 @@ class StdinSource:
     argv: tuple[Word, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """One redirection: operator without descriptor, and its target words."""
-
-    operator: str
-    target: tuple[Word, ...]
-
-
-@dataclass(slots=True)
-class Segment:
-    """One simple command, as the walk hands it on."""
-
-    text: str
-    words: list[Word]
-    assigned: list[tuple[str, Word]]
-    redirects: list[Redirect]
-    stdin: StdinSource | None
-    cwd: str | None
-    #: Where the command would run if an earlier `cd` had failed; deleting looks at these too.
-    other_cwds: tuple[str, ...]
-    functions: frozenset[str]
-    piped_on: bool = False
+SECRET_NAME: Final = re.compile(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD_?|CREDENTIALS?|AUTH|APIKEY|PAT)(?:$|_|\d)",
+    re.IGNORECASE,
+)
 
 
 def writes_forever(words: Sequence[Word]) -> bool:
@@ -277,11 +259,31 @@ def _blocks(texts: Sequence[str]) -> int:
     return block * count
 
 
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """One redirection: operator without descriptor, and its target words."""
+
+    operator: str
+    target: tuple[Word, ...]
+
+
+@dataclass(slots=True)
+class Segment:
+    """One simple command, as the walk hands it on."""
+
+    text: str
+    words: list[Word]
+    assigned: list[tuple[str, Word]]
+    redirects: list[Redirect]
+    stdin: StdinSource | None
+    cwd: str | None
+    #: Where the command would run if an earlier `cd` had failed; deleting looks at these too.
+    other_cwds: tuple[str, ...]
+    functions: frozenset[str]
+    piped_on: bool = False
+
+
 _MAX_VALUES: Final = 16
-SECRET_NAME: Final = re.compile(
-    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD_?|CREDENTIALS?|AUTH|APIKEY|PAT)(?:$|_|\d)",
-    re.IGNORECASE,
-)
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 
 
@@ -368,14 +370,7 @@ class Expander(ABC):
     def built(self, node: Node, quoted: bool) -> tuple[list[str], bool]:
         """The node's possible values with marks, and whether a secret variable went in."""
         kind = node.type
-        if kind in (
-            "word",
-            "number",
-            "variable_name",
-            "file_descriptor",
-            "test_operator",
-            "special_variable_name",
-        ):
+        if kind in _PLAIN:
             if not node.named_child_count:
                 text = self.text(node)
                 return [double_quoted(text) if quoted else unquoted(text)], False
@@ -546,6 +541,9 @@ class Expander(ABC):
         )
 
 
+_PLAIN: Final = frozenset(
+    ("word", "number", "variable_name", "file_descriptor", "test_operator", "special_variable_name")
+)
 _DEFAULT: Final = re.compile(r"\$\{(\w+):?[-=]")
 _NAME: Final = re.compile(r"^\$\{?|(?::?[-=].*)?\}$", re.DOTALL)
 

@@ -5,95 +5,42 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from dataclasses import replace
 from typing import Final
 
-from pegboard.shell.guard.calls import ProgramCall, ProgramSpec, parse
+from pegboard.shell.guard.calls import ProgramCall, parse
 from pegboard.shell.guard.languages import says_otherwise
 from pegboard.shell.guard.listings import printed_names
 from pegboard.shell.guard.operands import HOLE, PathZone
-from pegboard.shell.guard.tables import INTERPRETERS, SHELLS
+from pegboard.shell.guard.rows import once_more
+from pegboard.shell.guard.specs import Wrapper, in_section
 from pegboard.shell.guard.words import StdinSource, Word
 
-# name: (short options with a value, long options with a value, words before the command)
-_PLAIN: Final[dict[str, tuple[str, str, int]]] = {
-    "nice": ("n", "--adjustment", 0), "nohup": ("", "", 0), "setsid": ("", "", 0), "time": ("fo", "--format --output", 0),
-    "timeout": ("ks", "--kill-after --signal", 1), "gtimeout": ("ks", "--kill-after --signal", 1),
-    "stdbuf": ("ioe", "--input --output --error", 0), "ionice": ("cn", "--class --classdata", 0),
-    "chrt": ("TPD", "", 1), "taskset": ("", "", 1), "builtin": ("", "", 0), "exec": ("a", "", 0),
-    "busybox": ("", "", 0), "toybox": ("", "", 0), "noglob": ("", "", 0), "nocorrect": ("", "", 0),
-    "strace": ("abeoOpPsSuUEIX", "", 0), "ltrace": ("abeopsuDFlnxA", "", 0), "valgrind": ("", "", 0),
-    "caffeinate": ("tw", "", 0), "xvfb-run": ("nsefpw", "--server-num --server-args", 0), "fakeroot": ("lsbfu", "", 0),
-    "faketime": ("f", "", 1), "rlwrap": ("HfbCcDeIlmNnpPqrSstvWwz", "", 0), "unbuffer": ("", "", 0), "chronic": ("", "", 0),
-    "dbus-run-session": ("", "--config-file", 0), "setarch": ("", "", 1), "linux32": ("", "", 0), "linux64": ("", "", 0),
-    "i386": ("", "", 0), "x86_64": ("", "", 0), "numactl": ("CNmipl", "--cpunodebind --membind --interleave", 0),
-    "cgexec": ("g", "", 0), "prlimit": ("", "", 0), "eatmydata": ("", "", 0), "systemd-inhibit": ("", "--what --who --why", 0),
-    "coproc": ("", "", 0), "catchsegv": ("", "", 0), "hyperfine": ("wrmMLpcSs", "", 0), "command": ("", "", 0),
-    "systemd-cat": ("tp", "--identifier --priority", 0), "direnv": ("", "", 2), "dotenv": ("fe", "", 0),
-}  # fmt: skip
 
-_PRIVILEGED: Final[dict[str, tuple[str, str, int]]] = {
-    "sudo": ("CDghpRrtTUu", "--user --group --host --prompt --chdir --chroot", 0), "doas": ("Cu", "", 0),
-    "pkexec": ("", "--user", 0), "runuser": ("ugGcsw", "--user --group --shell", 0), "gosu": ("", "", 1),
-    "su-exec": ("", "", 1), "setpriv": ("", "--reuid --regid --groups", 0), "run0": ("ugD", "--user --group", 0),
-    "please": ("ut", "", 0), "unshare": ("SGRw", "--map-user --root --wd", 0), "chroot": ("", "--userspec --groups", 1),
-    "nsenter": ("tSGrw", "--target", 0), "systemd-run": ("pEtuH", "--unit --property --setenv --uid --gid", 0),
-    "firejail": ("", "", 0), "bwrap": ("", "", 0), "proot": ("rbwq", "", 0), "capsh": ("", "", 0), "dzdo": ("u", "", 0),
-    "start-stop-daemon": ("", "", 0), "machinectl": ("", "", 2), "su": ("cgGsw", "--command --shell", 1),
-}  # fmt: skip
-
-
-def peel_plain(call: ProgramCall) -> list[Word] | None:
-    """The inner command of a wrapper that changes nothing else; None where `call` is no such wrapper."""
-    row = _PLAIN.get(call.name)
-    if call.name == "perf" and call.args[:1] and call.args[0].text in ("stat", "record", "trace", "mem"):
-        return _after_options(call.args[1:], ("eoprCGFc", "--event --output --freq --count", 0)) or None
-    if row is None:
-        return [*call.args] if call.name.startswith(("ld-linux", "ld-musl")) else None
-    if call.name == "command" and call.args and call.args[0].text in ("-v", "-V"):
+def peel(call: ProgramCall, wrapper: Wrapper) -> list[Word] | None:
+    """The inner command of a wrapper, empty if it has none; None if it is used for something else."""
+    if wrapper.first is not None and not wrapper.first.fullmatch(call.args[0].text if call.args else ""):
         return None
-    if call.name == "hyperfine" or (call.name == "direnv" and [w.text for w in call.args[:1]] != ["exec"]):
-        return None
-    return _after_options(call.args, row)
-
-
-def gives_rights(name: str) -> bool:
-    """Whether a program runs another with other rights or in another root."""
-    return name in _PRIVILEGED
-
-
-def peel_privileged(call: ProgramCall) -> list[Word] | None:
-    """The inner command of a program that gives other rights; None where `call` is none."""
-    row = _PRIVILEGED.get(call.name)
-    return None if row is None else _after_options(call.args, row)
-
-
-def _after_options(args: list[Word], row: tuple[str, str, int]) -> list[Word]:
-    short, long, skip = row
-    long_names = long.split()
+    rest = call.args[wrapper.lead :]
     at = 0
-    while at < len(args):
-        text = args[at].text
+    while at < len(rest):
+        text = rest[at].text
         if text == "--":
             at += 1
             break
-        if text.startswith("--"):
-            at += 2 if text in long_names else 1
-        elif text.startswith("-") and len(text) > 1:
-            at += 2 if text[-1] in short and _takes_next(text, short) else 1
-        else:
+        if len(text) < 2 or text[0] != "-":
             break
-    rest = args[at + skip :]
+        at += 2 if text in wrapper.takes or (text[1] != "-" and _takes_next(text, wrapper.takes)) else 1
+    inner = rest[at + wrapper.skip :]
     # `sudo A=1 prog`, `doas A=1 prog`: assignments before the program.
-    while rest and re.match(r"[A-Za-z_]\w*=", rest[0].text):
-        rest = rest[1:]
-    return rest
+    while inner and re.match(r"[A-Za-z_]\w*=", inner[0].text):
+        inner = inner[1:]
+    return inner or (None if wrapper.lead else [])
 
 
-def _takes_next(text: str, short: str) -> bool:
-    for index, letter in enumerate(text[1:], 1):
-        if letter in short:
-            return index == len(text) - 1
-    return False
+def _takes_next(text: str, takes: frozenset[str]) -> bool:
+    """Whether the last letter of a bundle is the first one with a value, which is then the next word."""
+    return next((at for at, letter in enumerate(text) if f"-{letter}" in takes), 0) == len(text) - 1
 
 
 def env(call: ProgramCall) -> tuple[list[tuple[str, Word]], list[Word]]:
@@ -129,41 +76,19 @@ def env(call: ProgramCall) -> tuple[list[tuple[str, Word]], list[Word]]:
     return assigned, []
 
 
-_XARGS: Final = ProgramSpec(
-    takes="aEILnPsdJRS",
-    long_takes=frozenset({"--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace"}),
-)
-
-
 def xargs(call: ProgramCall) -> bool:
     """`xargs PROGRAM`: the inner call, with the words that standard input gives where these are known."""
-    at = 0
+    options, inner = call.options()
     mark = ""
-    args = call.args
-    while at < len(args):
-        text = args[at].text
-        if text == "--":
-            at += 1
-            break
-        if not text.startswith("-") or len(text) == 1:
-            break
-        letter = text[1]
-        if text.startswith("--"):
-            name, _, value = text.partition("=")
-            if name == "--replace":
-                mark = value or "{}"
-            if name == "--arg-file":
-                call.read(Word(value, text) if value else args[min(at + 1, len(args) - 1)])
-            at += 2 if not value and name in _XARGS.long_takes and name != "--replace" else 1
-            continue
-        if letter in "Ii":
-            mark = text[2:] or (args[at + 1].text if letter == "I" and at + 1 < len(args) else "{}")
-        if letter == "a":
-            call.read(
-                Word(text[2:], text) if text[2:] else (args[at + 1] if at + 1 < len(args) else args[at])
-            )
-        at += 2 if letter in _XARGS.takes and len(text) == 2 else 1
-    inner = list(args[at:]) or [Word("echo", "echo")]
+    for option in options:
+        value = option.value.text if option.value else ""
+        if option.flag in ("-I", "-i", "--replace"):
+            mark = value or "{}"
+        elif option.flag in ("-a", "--arg-file") and option.value:
+            call.read(option.value)
+    own = call.args[: len(call.args) - len(inner)]
+    mark = next((w.text[2:] for w in own if re.match(r"-i.", w.text)), mark)
+    inner = inner or [Word("echo", "echo")]
     given = fed_words(call.stdin)
     if not mark:
         run_for_each(call, [*inner, *given])
@@ -187,7 +112,7 @@ def run_for_each(call: ProgramCall, inner: list[Word]) -> None:
     if len(inner) > 2 and re.fullmatch(r"python[\d.]*", name) and inner[1].text == "-m" and inner[2].known:
         # What is added are arguments of a module that is named.
         return
-    if name in SHELLS or name in INTERPRETERS or name == "env":
+    if name == "env" or in_section(name, "shells", "interpreters"):
         made = call.found.effects[before:]
         if any(e.kind != "read" and not (e.kind == "exec" and e.read_only) for e in made):
             call.ask_unless_known(None, f"{call.name} runs {name} for each word that it is given")
@@ -327,14 +252,37 @@ REACHES: Final = re.compile(
 )
 
 
-def script_words(call: ProgramCall, words: list[Word]) -> None:
-    """Words that are joined and run by a shell (`eval`, `watch`, `ssh`, `parallel`)."""
-    text = " ".join(word.text for word in words)
-    if HOLE in text:
-        call.ask_unless_known(None, f"{call.name} runs text that is not known before it runs")
-    call.judge.script(call, text)
+def parallel(call: ProgramCall) -> bool:
+    """`parallel COMMAND ::: INPUT …`: known inputs are judged one by one."""
+    row = call.spec
+    stop = next((i for i, w in enumerate(call.args) if _INPUTS.fullmatch(w.text)), len(call.args))
+    command = parse(call.args[:stop], replace(row, operands="command"))[1]
+    inputs = call.args[stop + 1 :]
+    far = call.has("-S", "--sshlogin", "--sshloginfile")
+    known = all(w.known and not _INPUTS.fullmatch(w.text) for w in inputs)
+    if command and inputs and known and call.args[stop].text == ":::" and not far:
+        for given in inputs:
+            _with_input(call, command, given)
+        return False
+    before = len(call.found.effects)
+    if command:
+        call.shell_text(command)
+    once_more(call, row, before)
+    if far:
+        call.ask(f"{call.name} {row.again}")
+    return False
 
 
-def operands_of(call: ProgramCall, takes: str, long: str = "") -> list[Word]:
-    """Arguments behind the options."""
-    return parse(call.args, ProgramSpec(takes=takes, long_takes=frozenset(long.split())))[1]
+_INPUTS: Final = re.compile(r":::+\+?")
+
+
+def _with_input(call: ProgramCall, command: list[Word], given: Word) -> None:
+    words = [put_in(word, "{}", given) for word in command]
+    if not any("{" in word.text for word in command):
+        words.append(given)
+    text = len(command) == 1 and re.search(r"[\s;&|<>$`]", command[0].text)
+    if text or any("{" in word.text for word in words):
+        call.shell_text(words)
+        call.ask(f"{call.name} {call.spec.again}")
+    else:
+        call.judge.inner(call, words)

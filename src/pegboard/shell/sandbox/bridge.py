@@ -18,6 +18,11 @@ from typing import Final
 from pegboard.shell.sandbox.prefixes import SYSTEM
 
 PORT: Final = 3128
+CA_BUNDLE: Final = "/etc/pegboard/ca-bundle.pem"
+CA_VARIABLES: Final = (
+    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "PIP_CERT",
+    "NPM_CONFIG_CAFILE",
+)  # fmt: skip
 
 _SCRIPT: Final = f"""\
 import os, socket, sys
@@ -69,6 +74,11 @@ def proxy_environment() -> dict[str, str]:
     ):
         out[name] = out[name.lower()] = value
     return out
+
+
+def certificate_environment() -> dict[str, str]:
+    """Variables by which programs find the certificates in `CA_BUNDLE`."""
+    return dict.fromkeys(CA_VARIABLES, CA_BUNDLE)
 
 
 def _python() -> str:

@@ -147,7 +147,8 @@ class Bubblewrap:
             if shared is not None and job.bridge is None:
                 # A granted host's proxy listens in the namespace: such a command has one of its own.
                 arguments.append("--share-net")
-            for path, text in fixed.made_files:
+            bundle = ((bridge.CA_BUNDLE, job.certificates),) if job.certificates else ()
+            for path, text in (*fixed.made_files, *bundle):
                 arguments += ["--perms", "0444", "--file", str(fds.memory(text.encode())), path]
             arguments += profile.etc_files(fds.add)
             copy = self._shield(arguments, shield, scratch, shared)

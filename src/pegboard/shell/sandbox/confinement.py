@@ -75,6 +75,7 @@ class SandboxCommand:
         bridge: our end's peer of a socket pair: the sandbox sends a listening socket of its own
             network namespace through it, for the egress proxy to answer; None = no network.
         approved: protected paths of the workspace that a person allowed it to change.
+        certificates: what it finds in `bridge.CA_BUNDLE`, as PEM; empty = there is no such file.
     """
 
     argv: Sequence[str]
@@ -83,6 +84,7 @@ class SandboxCommand:
     terminal: str | None = None
     bridge: int | None = None
     approved: Sequence[str] = ()
+    certificates: str = ""
 
 
 async def _nothing() -> tuple[str, ...]:

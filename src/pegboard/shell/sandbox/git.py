@@ -849,7 +849,7 @@ _KEY: Final = re.compile(
 
 def started_by(workspace: Path) -> tuple[str, ...]:
     """Workspace-relative paths by which the repository's own config starts programs: hooks, and files that it includes."""
-    files = _config_files(workspace)
+    files = config_files(workspace)
     hooks = (folder_inside(workspace, name) for file in files for name in _hook_folders(file))
     return tuple(dict.fromkeys([*filter(None, hooks), *inside(workspace, included_files(files))]))
 
@@ -859,7 +859,7 @@ def own_settings(home: Path) -> list[Path]:
     return [home / ".gitconfig", home / ".config" / "git" / "config"]
 
 
-def _config_files(workspace: Path) -> list[Path]:
+def config_files(workspace: Path) -> list[Path]:
     git = workspace / ".git"
     if git.is_dir():
         places = [git, *worktree_folders(git), *submodules(git)]
@@ -871,7 +871,7 @@ def _config_files(workspace: Path) -> list[Path]:
 
 
 def _hook_folders(file: Path) -> list[str]:
-    content = _settings(file)
+    content = settings_text(file)
     if b"hookspath" not in content.lower():
         return []
     return [os.fsdecode(m[1] if m[1] is not None else m[2].strip()) for m in _KEY.finditer(content)]
@@ -886,7 +886,7 @@ def included_files(files: Sequence[Path], home: Path | None = None) -> list[Path
     pending = list(files)
     while pending and len(found) < _MOST:
         file = pending.pop()
-        if b"include" not in _settings(file).lower():
+        if b"include" not in settings_text(file).lower():
             continue
         for value in _included(file):
             if value.startswith("~/"):
@@ -911,7 +911,7 @@ def _included(file: Path) -> list[str]:
 _INCLUDE: Final = r"^include(if\..*)?\.path$"
 
 
-def _settings(file: Path) -> bytes:
+def settings_text(file: Path) -> bytes:
     """The content of a config, through links as git reads it; empty where there is none."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

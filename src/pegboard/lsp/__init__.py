@@ -1,0 +1,1 @@
+"""lsp: language servers and checkers: what a write broke, and where a symbol is defined and used."""
