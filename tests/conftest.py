@@ -14,6 +14,9 @@ import pytest
 from tests.postgres import postgres_server as postgres_server
 from tests.replaying import replayed as replayed
 
+SKIPPED = 6
+"""Exit status for tests that were skipped; not pytest's 1, for running them again would change nothing."""
+
 _skipped: list[str] = []
 
 # A suite that was started in the background of a script, or under nohup, has these ignored, and so would every command
@@ -55,4 +58,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if wrong:
             print("\nskipped, which is not allowed here:")
             print("\n".join(wrong))
-            session.exitstatus = 1
+            session.exitstatus = SKIPPED
