@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
@@ -269,10 +270,12 @@ def _server_pool(assembly: Assembly) -> Any:
     if wiring.provided.get(_SERVERS) is None:
 
         def choose(search_path: str) -> Any:
-            return choose_backend(
+            backend = choose_backend(
                 wiring.policy, assembly.workspace, assembly.paths, config, worked=WORKED, frozen=True,
                 search_path=search_path,
             ).backend  # fmt: skip
+            wiring.closers.append(partial(asyncio.to_thread, backend.close))
+            return backend
 
         pool = wiring.provided[_SERVERS] = server_pool(assembly.workspace, config, choose)
         wiring.closers.append(pool.aclose)

@@ -56,6 +56,7 @@ def command_shell(assembly: Assembly) -> CommandShell:
     environment = this_environment()
     # A worker opens many sessions over one workspace.
     choice = choose_backend(wiring.policy, root, assembly.paths, config, worked=WORKED)
+    wiring.closers.append(partial(asyncio.to_thread, choice.backend.close))
     # A placeholder is of use only where the proxy stands on the one way out.
     held = Placeholders() if wiring.safeguards.secrets and choice.backend.network == "filtered" else None
     wiring.policy = replace(wiring.policy, sandboxed=choice.backend.name != "none")

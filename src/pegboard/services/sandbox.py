@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -57,12 +58,15 @@ class Sandbox:
             egress_allow=runtime.config.network.allow_hosts, egress_cidrs=runtime.config.network.allow_cidrs,
             ca_file=runtime.config.confinement.ca_file,
         )  # fmt: skip
-        return await shell.run(
-            ExecRequest(
-                command=command, timeout_s=0.0, hosts=tuple(hosts), stdin=stdin or None,
-                max_output_bytes=_MAX_OUTPUT_BYTES,
-            )
-        )  # fmt: skip
+        try:
+            return await shell.run(
+                ExecRequest(
+                    command=command, timeout_s=0.0, hosts=tuple(hosts), stdin=stdin or None,
+                    max_output_bytes=_MAX_OUTPUT_BYTES,
+                )
+            )  # fmt: skip
+        finally:
+            await asyncio.to_thread(choice.backend.close)
 
     async def report(self, folder: Path) -> dict[str, Any]:
         """What can be enforced in a folder: `{backend, enforced, rejected, limits}`, or `error` in place of limits."""
@@ -70,9 +74,12 @@ class Sandbox:
             choice = self._runtime.select_sandbox(folder)
         except ToolError as error:
             return {"backend": "none", "enforced": {}, "rejected": {}, "error": str(error)}
-        return {
-            "backend": choice.backend.name,
-            "enforced": dict(choice.enforced()),
-            "rejected": dict(choice.rejected),
-            "limits": asdict(self._runtime.config.confinement.limits),
-        }
+        try:
+            return {
+                "backend": choice.backend.name,
+                "enforced": dict(choice.enforced()),
+                "rejected": dict(choice.rejected),
+                "limits": asdict(self._runtime.config.confinement.limits),
+            }
+        finally:
+            await asyncio.to_thread(choice.backend.close)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pegboard import Executor, builtin
 from pegboard.ports.processes import Process
 from pegboard.ports.shell import ExecRequest
 from pegboard.process.child import is_zombie
@@ -256,20 +257,36 @@ async def test_without_shared_namespaces_git_says_why_it_cannot_write_and_nothin
     assert shell.enforced()["shared loopback network per session"] is True
 
 
+def holders() -> set[int]:
+    """The processes below this one."""
+    found: set[int] = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == os.getpid():
+                    found.add(int(name))
+        except OSError:
+            continue
+    return found
+
+
+async def test_the_process_that_holds_the_namespaces_ends_when_the_executor_is_closed(
+    tmp_path: Path,
+) -> None:
+    before = holders()
+    executor = Executor(builtin("exec"), workspace=tmp_path)
+    result = await executor.call("exec", {"command": "echo works"})
+    assert result.text.startswith("works")
+    assert holders() - before
+
+    await executor.aclose()
+
+    assert not holders() - before
+
+
 async def test_the_process_that_holds_the_namespaces_ends_with_the_shell_and_is_made_anew_when_killed(
     tmp_path: Path,
 ) -> None:
-    def holders() -> set[int]:
-        found: set[int] = set()
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/stat") as file:
-                    if int(file.read().rsplit(")", 1)[1].split()[1]) == os.getpid():
-                        found.add(int(name))
-            except OSError:
-                continue
-        return found
-
     before = holders()
     shell = await shell_in(tmp_path)
     (holder,) = holders() - before

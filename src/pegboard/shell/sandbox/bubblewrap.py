@@ -123,6 +123,10 @@ class Bubblewrap:
             else f"each command alone, and git cannot write .git/config ({self._cache.shared_problem})",
         }
 
+    def close(self) -> None:
+        """End the namespaces that the commands share."""
+        self._cache.close()
+
     def prepare(self, job: SandboxCommand) -> PreparedCommand:
         """Build the command line; a handful of lstat calls, no program is run.
 

@@ -166,3 +166,7 @@ class Backend(Protocol):
             Unavailable: something that was asked for cannot be enforced; nothing was started.
         """
         ...
+
+    def close(self) -> None:
+        """End what it keeps between commands; the next command makes it anew. May wait for a process."""
+        ...

@@ -85,6 +85,9 @@ class Container:
             else " ".join(" ".join(lines).split())[-500:] or f"it ended with status {status}"
         )
 
+    def close(self) -> None:
+        """A container ends with its command."""
+
     def enforced(self) -> Mapping[str, bool | str]:
         """What the flags ask the container program for."""
         return {

@@ -25,6 +25,9 @@ class Unconfined:
         """Always works."""
         return ""
 
+    def close(self) -> None:
+        """It keeps nothing."""
+
     def enforced(self) -> Mapping[str, bool | str]:
         """Nothing but a clean environment and the end of all children."""
         return {

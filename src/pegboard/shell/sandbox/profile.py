@@ -62,6 +62,11 @@ class SandboxProfile:
                 self._shared_problem = str(problem)
         return None
 
+    def close(self) -> None:
+        """End the namespaces; the next command makes them anew."""
+        if self._shared is not None:
+            self._shared.close()
+
     @property
     def shared_problem(self) -> str:
         """Why there are no shared namespaces; empty where there are, or where none were needed yet."""
