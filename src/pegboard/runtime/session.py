@@ -18,7 +18,8 @@ from pegboard.runtime.fold import folded, goes_before
 from pegboard.store.chain import Chain
 from pegboard.store.encoding import Redact
 from pegboard.store.leases import Leases
-from pegboard.store.log import DAMAGED, FOLDED, UNREADABLE, Log, decode_events, history
+from pegboard.store.log import DAMAGED, FOLDED, Log, decode_events, history
+from pegboard.store.table import UNREADABLE
 
 WAIT_S = 10.0
 """Seconds that a process waits for another one that works on the same session."""

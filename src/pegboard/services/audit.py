@@ -21,8 +21,9 @@ from pegboard.ports.store import Put
 from pegboard.services.history import History
 from pegboard.store.chain import ROWS, Fault
 from pegboard.store.json_table import JsonTable
-from pegboard.store.log import UNREADABLE, decode_events
+from pegboard.store.log import decode_events
 from pegboard.store.signing import SignedLines, check, fingerprint, line_of, public_of
+from pegboard.store.table import UNREADABLE
 
 ANCHOR: Final = "pegboard audit anchor 1"
 _ACCEPTED: Final = "accepted"

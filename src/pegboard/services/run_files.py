@@ -35,7 +35,7 @@ from pegboard.core.secrets.clip import clip
 from pegboard.core.secrets.redact import MARK, Redactor
 from pegboard.runtime.replay import replay, split
 from pegboard.services.history import History
-from pegboard.store.log import UNREADABLE
+from pegboard.store.table import UNREADABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

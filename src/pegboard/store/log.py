@@ -17,15 +17,13 @@ from pegboard.ports.store import Conflict, Put, Record, Store, StoreError
 from pegboard.store.chain import GENESIS, Chain, NewRecord, chain_records
 from pegboard.store.encoding import Redact, encode_all
 from pegboard.store.runs import ONE_CALLS, RunList, RunRow
+from pegboard.store.table import UNREADABLE
 
 DAMAGED: Final = "damaged"
 """Key in a Notice's detail: number of the record that cannot be read."""
 
 FOLDED: Final = "folded"
 """The table of what the earlier runs of long sessions came to, by stream. It holds their content: a purge deletes it."""
-
-UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What a body raises that is no JSON, or JSON and no event."""
 
 _BATCH: Final = 512
 _PAGE: Final = 256

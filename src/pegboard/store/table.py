@@ -1,14 +1,22 @@
-"""Table: typed rows over a Store, and changes that hold whoever else writes."""
+"""Table: typed rows over a Store, and changes that hold whoever else writes.
+
+A row that a bad disk changed is left out of lists, which a warning says once, and an error says what it is where it
+is asked for by its key: one row never takes the others with it.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar
 
-from pegboard.ports.store import Conflict, Put, Row, Store
+from pegboard.ports.store import Conflict, Put, Row, Store, StoreError
 
 T = TypeVar("T")
+
+UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What a body raises that is no JSON, or JSON of another shape."""
 
 
 class Table(Generic[T]):
@@ -19,7 +27,7 @@ class Table(Generic[T]):
         name: the table's.
         to_json: what of a value is kept.
         from_json: the value of what was kept.
-        damaged: in a list, stands for the row of a key that can no longer be read; None = the list fails.
+        damaged: in a list, stands for the row of a key that can no longer be read; None = the list leaves it out.
     """
 
     def __init__(
@@ -41,18 +49,23 @@ class Table(Generic[T]):
         return Put(self.name, key, self._encode(value), expected)
 
     async def get(self, key: str) -> T | None:
-        """A value, None if there is none."""
+        """A value, None if there is none.
+
+        Raises:
+            StoreError: it is damaged, or the store cannot be read; as all that follow.
+        """
         return (await self.versioned(key))[0]
 
     async def versioned(self, key: str) -> tuple[T | None, int]:
         """A value and its version; None and 0 if there is none."""
         row = await self.store.get(self.name, key)
-        return (None, 0) if row is None else (self._decode(row.value), row.version)
+        return (None, 0) if row is None else (self._decode(row), row.version)
 
     async def get_all(self, keys: Sequence[str]) -> list[T]:
         """The values of some keys, in their order; without those that are not there."""
         rows = {row.key: row for row in await self.store.scan(self.name, keys=keys)} if keys else {}
-        return [self._listed(rows[key]) for key in keys if key in rows]
+        listed = [self._listed(rows[key]) for key in keys if key in rows]
+        return [value for value in listed if value is not None]
 
     async def put(self, key: str, value: T) -> None:
         """Keep a value, whatever was there."""
@@ -67,7 +80,7 @@ class Table(Generic[T]):
         """
         while True:
             row = await self.store.get(self.name, key)
-            value = change(None if row is None else self._decode(row.value))
+            value = change(None if row is None else self._decode(row))
             body = None if value is None else self._encode(value)
             if (None if row is None else row.value) == body:
                 return value
@@ -101,22 +114,38 @@ class Table(Generic[T]):
         rows = await self.store.scan(
             self.name, start=prefix, end=after_prefix(prefix), reverse=reverse, limit=limit
         )
-        return {row.key: (self._listed(row), row.version) for row in rows}
+        listed = ((row, self._listed(row)) for row in rows)
+        return {row.key: (value, row.version) for row, value in listed if value is not None}
 
     def _encode(self, value: T) -> bytes:
         # Without a lone surrogate, which no store takes.
         return json.dumps(self._to_json(value), ensure_ascii=False).encode("utf-8", "replace")
 
-    def _listed(self, row: Row) -> T:
+    def _listed(self, row: Row) -> T | None:
         try:
-            return self._decode(row.value)
-        except (ValueError, TypeError, KeyError):
-            if self._damaged is None:
-                raise
-            return self._damaged(row.key)
+            return self._decode(row)
+        except StoreError as error:
+            if self._damaged is not None:
+                return self._damaged(row.key)
+            _warn(str(error))
+            return None
 
-    def _decode(self, value: bytes) -> T:
-        return self._from_json(json.loads(value))
+    def _decode(self, row: Row) -> T:
+        try:
+            return self._from_json(json.loads(row.value))
+        except UNREADABLE as error:
+            raise StoreError(
+                f"the row {row.key!r} of the table {self.name!r} is damaged ({type(error).__name__}: {error}); "
+                "look through the whole store with: pegboard store check"
+            ) from error
+
+
+@lru_cache(1000)
+def _warn(text: str) -> None:
+    """Say it once."""
+    import logging
+
+    logging.getLogger("pegboard.store").warning("%s", text)
 
 
 def after_prefix(prefix: str) -> str | None:
