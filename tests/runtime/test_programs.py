@@ -33,6 +33,7 @@ from pegboard.store.memory import MemoryStore
 from tests.ledger import owes
 from tests.runtime.killed_program import CODE, SESSION, agent, call
 from tests.sync_store import open_sqlite
+from tests.waiting import soon
 
 ROOT = Path(__file__).parents[2]
 KIT = ("read_file", "write_file", "edit_file", "delete_file", "list_dir", "glob", "grep", "run_code")
@@ -358,6 +359,25 @@ async def test_cancelling_ends_a_program_and_the_call_that_it_waits_for(work: Pa
         "c1": "cancelled",
     }
     assert after.data == 2
+
+
+async def test_cancelling_ends_a_program_that_computes_at_once(work: Path) -> None:
+    async with executor(work) as ex:
+        waits = asyncio.ensure_future(run(ex, "while True:\n    pass"))
+        await soon(lambda: any(ticks > 10 for ticks in ticks_of_interpreters()), "the program computes")
+        waits.cancel()
+        ended, _ = await asyncio.wait([waits], timeout=10)  # The program's own limit is 30 s.
+        assert ended
+        after = await run(ex, "1 + 1")
+
+    assert after.data == 2
+
+
+def ticks_of_interpreters() -> list[int]:
+    """The processor time that each interpreter below this process has used, in clock ticks."""
+    children = [p for t in Path("/proc/self/task").iterdir() for p in (t / "children").read_text().split()]
+    stats = [Path(f"/proc/{child}/stat").read_text() for child in children]
+    return [int(s.rpartition(")")[2].split()[11]) for s in stats if "(monty" in s]
 
 
 # -- taint ------------------------------------------------------------------------------------

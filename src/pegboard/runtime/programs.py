@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
+import os
+import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from pegboard.core.call.inner import InnerCalls
@@ -100,6 +104,8 @@ class MontyPrograms:
         self._pool: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
+        self._free = asyncio.Semaphore(WORKERS)
+        self._threads = ThreadPoolExecutor(WORKERS, "program")
 
     async def run(self, code: str) -> ToolResult | Waiting:
         """See Programs."""
@@ -107,29 +113,27 @@ class MontyPrograms:
         monty = _monty()
         functions = functions_of(calls.toolkit)
         progress = _Progress()
-        try:
-            async with self._session() as session:
-                if "program" in calls.waited:
-                    step = await self._restored(session, calls, code, progress)
+
+        def go_on(act: Callable[[], Any]) -> Any:
+            """Take a step and those after it, until the program waits for its calls or ends; blocks."""
+            step = act()
+            while isinstance(step, monty.FunctionSnapshot | monty.NameLookupSnapshot):
+                if isinstance(step, monty.NameLookupSnapshot):
+                    step = _look_up(step, functions)
                 else:
-                    step = await session.feed_start(
-                        code, inputs=_named_like_builtins(functions), print_callback=progress.print
-                    )
+                    step = self._begin(step, calls, functions, progress)
+            return step
+
+        try:
+            async with self._session() as worker:
+                first = await self._first(worker.session, calls, functions, code, progress)
+                step = await worker.blocking(go_on, first)
                 while not isinstance(step, monty.MontyComplete):
-                    if isinstance(step, monty.AsyncFutureSnapshot):
-                        waiting = await self._answer(calls, progress, sorted(step.pending_call_ids))
-                        if waiting:
-                            return await self._kept(step, calls, code, progress, waiting)
-                        step = await step.resume(
-                            {
-                                number: _settled(functions, *progress.open.pop(number))
-                                for number in step.pending_call_ids
-                            }
-                        )
-                    elif isinstance(step, monty.AsyncNameLookupSnapshot):
-                        step = await _look_up(step, functions)
-                    else:
-                        step = await self._begin(step, calls, functions, progress)
+                    numbers = sorted(step.pending_call_ids)
+                    if waiting := await self._answer(calls, progress, numbers):
+                        return await self._kept(worker, step, calls, code, progress, waiting)
+                    settled = {number: _settled(functions, *progress.open.pop(number)) for number in numbers}
+                    step = await worker.blocking(go_on, partial(step.resume, settled))
                 return _finished(step.output, calls, progress)
         except monty.MontyCrashedError as error:
             raise Unavailable(
@@ -143,32 +147,30 @@ class MontyPrograms:
         """End the worker processes."""
         if self._pool is not None:
             pool, self._pool = self._pool, None
-            await pool.__aexit__(None, None, None)
+            await asyncio.to_thread(pool.__exit__, None, None, None)
 
     # -- calls --------------------------------------------------------------------------------
 
-    async def _begin(
-        self, step: Any, calls: InnerCalls, functions: Mapping[str, Tool], progress: _Progress
-    ) -> Any:
+    def _begin(self, step: Any, calls: InnerCalls, functions: Mapping[str, Tool], progress: _Progress) -> Any:
         """Take down a call; it is made when the program waits for it."""
         name = str(step.function_name)
         if step.is_os_function and name.endswith("sleep"):
-            return await step.resume({"exc_type": "NotImplementedError", "message": "programs cannot sleep"})
+            return step.resume({"exc_type": "NotImplementedError", "message": "programs cannot sleep"})
         if step.is_os_function:
-            return await step.resume_not_handled()
+            return step.resume_not_handled()
         tool = functions.get(name)
         if tool is None:
-            return await step.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
+            return step.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
         if progress.made >= self._limits.calls:
             message = f"a program makes at most {self._limits.calls} calls; do the rest in another one"
-            return await step.resume({"exc_type": "RuntimeError", "message": message})
+            return step.resume({"exc_type": "RuntimeError", "message": message})
         try:
             arguments = arguments_of(tool, map(to_jsonable, step.args), to_jsonable(step.kwargs))
         except TypeError as error:
-            return await step.resume({"exc_type": "TypeError", "message": str(error)})
+            return step.resume({"exc_type": "TypeError", "message": str(error)})
         progress.made += 1
         progress.open[step.call_id] = (ToolCall(calls.id(progress.made), tool.name, arguments), None)
-        return await step.resume({"future": ...})
+        return step.resume({"future": ...})
 
     async def _answer(
         self, calls: InnerCalls, progress: _Progress, numbers: Sequence[int]
@@ -198,7 +200,13 @@ class MontyPrograms:
     # -- state --------------------------------------------------------------------------------
 
     async def _kept(
-        self, step: Any, calls: InnerCalls, code: str, progress: _Progress, waiting: list[ToolResult]
+        self,
+        worker: _Worker,
+        step: Any,
+        calls: InnerCalls,
+        code: str,
+        progress: _Progress,
+        waiting: list[ToolResult],
     ) -> Waiting:
         """Keep the state of a program whose calls wait for a person."""
         outer = calls.outer
@@ -209,7 +217,7 @@ class MontyPrograms:
             )
         saved = SavedProgram(
             code=sha256_of(code),
-            snapshot=step.dump(),
+            snapshot=await worker.blocking(step.dump),
             made=progress.made,
             names=tuple(progress.names),
             printed="".join(progress.printed),
@@ -231,8 +239,13 @@ class MontyPrograms:
             kind, str(inner[0]["pending"]), None, {"how": how, "inner": inner, "program": digest}
         )  # fmt: skip
 
-    async def _restored(self, session: Any, calls: InnerCalls, code: str, progress: _Progress) -> Any:
-        """Go on with a program that waited: the very state that the record names, and the very code."""
+    async def _first(
+        self, session: Any, calls: InnerCalls, functions: Mapping[str, Tool], code: str, progress: _Progress
+    ) -> Callable[[], Any]:
+        """What begins a program, or goes on with one that waited: the very state that the record names, and the code."""
+        if "program" not in calls.waited:
+            inputs = _named_like_builtins(functions)
+            return partial(session.feed_start, code, inputs=inputs, print_callback=progress.print)
         programs = await self._programs(calls)
         saved = await programs.take(_place(calls), str(calls.waited["program"]))
         if saved is None or saved.code != sha256_of(code):
@@ -248,7 +261,7 @@ class MontyPrograms:
             progress.open[number] = (
                 ToolCall(id, name, arguments), None if result is None else result_from_dict(result)
             )  # fmt: skip
-        return await session.load_snapshot(saved.snapshot, print_callback=progress.print)
+        return partial(session.load_snapshot, saved.snapshot, print_callback=progress.print)
 
     async def _programs(self, calls: InnerCalls) -> SavedPrograms:
         return SavedPrograms(await self._store(calls.outer.outer.session))
@@ -256,7 +269,7 @@ class MontyPrograms:
     # -- the interpreter ----------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _session(self) -> AsyncGenerator[Any]:
+    async def _session(self) -> AsyncGenerator[_Worker]:
         """A worker process for one program."""
         limits = self._limits
         pool = await self._workers()
@@ -269,8 +282,14 @@ class MontyPrograms:
                 "max_suspensions": limits.calls * _SUSPENSIONS,
             },
         )
-        async with checkout as session:
-            yield session
+        async with self._free:
+            worker = _Worker(checkout, self._threads)
+            await worker.blocking(checkout.__enter__)
+            worker.pid = checkout.worker_pid
+            try:
+                yield worker
+            finally:
+                await worker.blocking(checkout.__exit__, None, None, None)
 
     async def _workers(self) -> Any:
         async with self._opening:
@@ -278,9 +297,32 @@ class MontyPrograms:
             if self._pool is None or self._loop is not loop:
                 # Another event loop than before: an executor may be used in several, one after the other.
                 await self.aclose()
-                self._pool = await _monty().AsyncMonty(max_processes=WORKERS).__aenter__()
-                self._loop = loop
+                self._pool = await asyncio.to_thread(_monty().Monty(max_processes=WORKERS).__enter__)
+                self._loop, self._free = loop, asyncio.Semaphore(WORKERS)
             return self._pool
+
+
+class _Worker:
+    """One program's process. Its steps block a thread of their own: one way there and back for several of them,
+    where the interpreter's own asynchronous sessions take one for each.
+    """
+
+    def __init__(self, session: Any, threads: ThreadPoolExecutor) -> None:
+        self.session = session
+        self.pid: int | None = None
+        self._threads = threads
+
+    async def blocking(self, act: Callable[..., Any], *args: Any) -> Any:
+        """What an act returns. Where nobody waits for it any more, the process ends, and with it the act."""
+        task = asyncio.get_running_loop().run_in_executor(self._threads, act, *args)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+            await asyncio.wait([task])
+            raise
 
 
 def _monty() -> Any:
@@ -294,10 +336,10 @@ def _monty() -> Any:
     return pydantic_monty
 
 
-async def _look_up(step: Any, functions: Mapping[str, Tool]) -> Any:
+def _look_up(step: Any, functions: Mapping[str, Tool]) -> Any:
     """A name that the program does not define: one of the functions as a value, or none."""
     name = step.variable_name
-    return await (step.resume(value=_function(name)) if name in functions else step.resume())
+    return step.resume(value=_function(name)) if name in functions else step.resume()
 
 
 def _named_like_builtins(functions: Mapping[str, Tool]) -> dict[str, Any]:
