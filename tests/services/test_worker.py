@@ -88,12 +88,13 @@ async def test_what_this_process_stores_is_not_looked_for_first(
         await Inbox(app.store).add(InboundMessage(session="s", content="Hi", id=f"m{number}"))
         app.look_now()
         async with asyncio.timeout(30):
+            # A message that arrives while the run before goes on would belong to that one.
+            while len([run for run in await app.runs.list() if run.status == "done"]) < number:
+                await asyncio.sleep(0.01)
             while await Inbox(app.store).all():
                 await asyncio.sleep(0.01)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-
-    assert len(await app.runs.list()) == 2
 
 
 async def test_an_answer_that_was_not_handed_on_is_handed_on_by_the_next_worker(
