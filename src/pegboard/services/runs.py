@@ -125,9 +125,10 @@ class Runs:
         """
         if id != LAST:
             return (await self._history.mark_interrupted([await self._history.run(id)]))[0]
-        for row in await self.list(limit=None):
-            if single_calls or not self.is_single_call(row):
-                return row
+        for limit in (10, None):
+            for row in await self.list(limit=limit):
+                if single_calls or not self.is_single_call(row):
+                    return row
         raise ConfigError(f"no runs in {self._workspace} yet; see: pegboard runs --all")
 
     @property

@@ -25,6 +25,8 @@ _BY_TIME: Final = "runs_by_time"
 _BY_SESSION: Final = "runs_by_session"
 _OPEN: Final = "runs_open"
 
+_PAGE: Final = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
@@ -81,34 +83,39 @@ class RunList:
             prefix: only runs of sessions whose keys begin so.
             workspace: only runs of this folder, and those of which none is known; None = all.
         """
-        if prefix:
-            keys = await self._store.scan(_BY_SESSION, start=prefix, end=after_prefix(prefix))
-            rows = [
-                r
-                for r in await self._table.get_all([key.value.decode() for key in keys])
-                if session in (None, r.stream)
-                and status in (None, r.status)
-                and (workspace is None or r.workspace in ("", workspace))
-            ]
-            return sorted(rows, key=lambda r: (r.started, r.id), reverse=True)[:limit]
-        if workspace is not None:
-            rows = await self.list(session=session, status=status, limit=None)
-            return [r for r in rows if r.workspace in ("", workspace)][:limit]
-        if limit is None and session is None and status not in OPEN:
-            rows = sorted((await self._table.scan()).values(), key=lambda r: (r.started, r.id), reverse=True)
-            return [r for r in rows if status in (None, r.status)]
+
+        def wanted(row: RunRow) -> bool:
+            return (
+                session in (None, row.stream)
+                and status in (None, row.status)
+                and (workspace is None or row.workspace in ("", workspace))
+            )
+
+        if prefix or (limit is None and session is None and status not in OPEN):
+            if prefix:
+                keys = await self._store.scan(_BY_SESSION, start=prefix, end=after_prefix(prefix))
+                found = await self._table.get_all([key.value.decode() for key in keys])
+            else:
+                found = list((await self._table.scan()).values())
+            return sorted(filter(wanted, found), key=lambda r: (r.started, r.id), reverse=True)[:limit]
+        start = ""
         if status in OPEN:
-            table, prefix = _OPEN, ""
+            table = _OPEN
         elif session is not None:
-            table, prefix = _BY_SESSION, f"{session}\x1f"
+            table, start = _BY_SESSION, f"{session}\x1f"
         else:
-            table, prefix = _BY_TIME, ""
-        # What the index does not know by itself is looked for in all of it.
-        most = limit if status is None else None
-        keys = await self._store.scan(table, start=prefix, end=after_prefix(prefix), reverse=True, limit=most)
-        found = await self._table.get_all([key.value.decode() for key in keys])
-        rows = [r for r in found if session in (None, r.stream) and status in (None, r.status)]
-        return rows[:limit]
+            table = _BY_TIME
+        # What the index does not know by itself is looked for page by page.
+        sure = status is None and workspace is None
+        page = limit if sure or limit is None else max(limit, _PAGE)
+        end = after_prefix(start)
+        rows: list[RunRow] = []
+        while True:
+            keys = await self._store.scan(table, start=start, end=end, reverse=True, limit=page)
+            rows += filter(wanted, await self._table.get_all([key.value.decode() for key in keys]))
+            if page is None or len(rows) >= (limit or 0) or len(keys) < page:
+                return rows[:limit]
+            end = keys[-1].key
 
     async def save(self, row: RunRow) -> None:
         """Add or replace a row."""
