@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from pegboard.net.listening import stop_listening
 from pegboard.ports.store import Bodies, Conflict, Put, Record, Row, Rows, Store, StoreError
 from pegboard.store import STORES, open_store
 from pegboard.store.chain import GENESIS, NewRecord, chain_records, verify
@@ -463,7 +464,7 @@ async def test_a_connection_that_is_lost_in_the_middle_of_a_commit_writes_once(
     assert await store.read("s") == [record(1)]
     assert await store.get("t", "k") == Row("k", b"v", 1)
     await store.close()
-    server.close()
+    await stop_listening(server)
     await cut.ended()
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from pegboard.app.app import App
 from pegboard.browser.chromium import find_chromium
+from pegboard.net.listening import stop_listening
 from tests.gateway.conftest import Serve, calls, events
 from tests.gateway.test_nodes import allow, approve, call
 from tests.ledger import owes
@@ -222,7 +223,7 @@ async def test_what_is_presented_has_no_origin_no_network_and_no_way_to_the_page
             last = await call(client, "canvas", action="present", html="<p>next</p>")
             still = page.url
     finally:
-        outside.close()
+        await stop_listening(outside)
 
     assert found == {
         "origin": "null", "storage": "SecurityError", "cookie": "SecurityError", "page": "SecurityError",

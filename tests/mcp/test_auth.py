@@ -23,6 +23,7 @@ from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.config_formats import servers_of
 from tests.ledger import owes
 from tests.mcp.test_posting import Asked, Server, served, text
+from tests.serving import ending
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +124,7 @@ async def on(server: Server) -> AsyncIterator[Any]:
     listening = await asyncio.start_server(server.visit, "127.0.0.1", 0)
     server.port = listening.sockets[0].getsockname()[1]
     server.url = f"http://127.0.0.1:{server.port}/mcp"
-    async with listening:
+    async with ending(listening):
         yield server
 
 

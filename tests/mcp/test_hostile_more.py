@@ -17,6 +17,7 @@ from pegboard.mcp.config import ServerConfig
 from pegboard.mcp.elicitation import MAX_QUESTIONS
 from tests.ledger import owes
 from tests.mcp.conftest import tool
+from tests.serving import ending
 
 Make = Callable[..., MCPServer]
 
@@ -148,7 +149,7 @@ async def test_a_redirect_to_another_host_is_not_followed(status: bytes, transpo
     url = f"http://127.0.0.1:{port}/mcp"
     server = MCPServer(config=ServerConfig(name="s", url=url, transport=transport, start_s=10))
 
-    async with secret, outer:
+    async with ending(secret), ending(outer):
         with pytest.raises(Unavailable):
             await server.tools()
         await server.aclose()
@@ -175,7 +176,7 @@ async def test_what_is_no_mcp_server_is_told_and_never_hangs(head: bytes, body: 
     url = f"http://127.0.0.1:{port}/mcp"
     server = MCPServer(config=ServerConfig(name="s", url=url, transport="streamable_http", start_s=8))
 
-    async with outer, asyncio.timeout(20):
+    async with ending(outer), asyncio.timeout(20):
         with pytest.raises(Unavailable, match="'s'"):
             try:
                 await server.tools()

@@ -21,6 +21,7 @@ from pegboard.mcp.inbound import MAX_NOTICES
 from pegboard.mcp.streamable_http import HttpDispatcher
 from tests.ledger import owes
 from tests.mcp.conftest import tool
+from tests.serving import ending
 from tests.waiting import soon
 
 
@@ -133,7 +134,7 @@ async def served(behave: Behave, **options: Any) -> AsyncIterator[Server]:
     server.listening = await asyncio.start_server(server.visit, "127.0.0.1", 0, limit=1 << 20)
     server.port = server.listening.sockets[0].getsockname()[1]
     server.url = f"http://127.0.0.1:{server.port}/mcp"
-    async with server.listening:
+    async with ending(server.listening):
         yield server
 
 
@@ -624,7 +625,7 @@ async def test_a_server_that_answers_with_a_status_alone_is_said_to_have_done_so
     config = ServerConfig(
         name="s", transport=transport, url=url, protocol="auto" if transport == way else way
     )
-    async with listening:
+    async with ending(listening):
         one = MCPServer(config=config)
         with pytest.raises(Unavailable) as caught:
             await one.tools()

@@ -17,7 +17,9 @@ from pegboard import AllowOnce, Executor
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.client import MCPServer
 from pegboard.mcp.config import ServerConfig, Transport
+from pegboard.net.listening import stop_listening
 from tests.ledger import owes
+from tests.serving import ending
 from tests.waiting import listens, soon
 
 LEGACY = str(Path(__file__).with_name("legacy.py"))
@@ -138,7 +140,7 @@ async def test_where_neither_transport_is_spoken_both_reasons_are_told() -> None
     port = listening.sockets[0].getsockname()[1]
     server = client(f"http://127.0.0.1:{port}/mcp", "http_sse")
 
-    async with listening:
+    async with ending(listening):
         with pytest.raises(Unavailable, match=r"streamable HTTP .*SSE .*404"):
             await server.tools()
     await server.aclose()
@@ -189,7 +191,7 @@ async def test_the_old_transport_is_not_probed_for_the_stateless_era_which_it_ne
 
     tools = await server.tools()
     await server.aclose()
-    listening.close()
+    await stop_listening(listening)
 
     assert [t.name for t in tools] == ["mcp_old_t"]
     assert silent.heard == ["initialize", "notifications/initialized", "tools/list"]

@@ -28,6 +28,7 @@ from pegboard.models.gemini import GeminiModel
 from pegboard.models.openai import OpenAIModel
 from pegboard.models.openai_responses import OpenAIResponsesModel
 from pegboard.models.retry import Retry
+from pegboard.net.listening import stop_listening
 from tests.ledger import owes
 from tests.models import test_openai as chat
 from tests.models import test_providers as wires
@@ -559,7 +560,7 @@ async def test_a_connection_that_is_reset_midway_is_tried_again_and_told_in_the_
                 heard.set()
     finally:
         await model.aclose()
-        listener.close()
+        await stop_listening(listener)
 
     assert [e.text for e in events if e.type == "model.text"] == ["Half of"] * 2
     assert ["asked for once more" in e.text for e in events if e.type == "notice"] == [True]

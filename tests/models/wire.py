@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pegboard.net.listening import stop_listening
 from pegboard.ports.model import Model
 
 
@@ -108,7 +109,7 @@ async def serving(*replies: Reply) -> AsyncIterator[Server]:
             await model.aclose()
         if handlers:
             await asyncio.wait(set(handlers), timeout=5)
-        listener.close()
+        await stop_listening(listener)
         await listener.wait_closed()
 
 

@@ -14,6 +14,7 @@ import pytest
 from pegboard.core.hosts import host_is
 from pegboard.net.destinations import Destination, resolve_here, split_rule
 from pegboard.net.egress import EgressProxy
+from pegboard.net.listening import stop_listening
 from tests.ledger import owes
 
 
@@ -41,7 +42,7 @@ async def site() -> AsyncIterator[tuple[int, list[bytes]]]:
     try:
         yield server.sockets[0].getsockname()[1], seen
     finally:
-        server.close()
+        await stop_listening(server)
         await server.wait_closed()
 
 

@@ -23,6 +23,7 @@ from pegboard.net.egress import EgressProxy
 from tests.ledger import owes
 from tests.net.test_egress import proxy, talk, to_loopback
 from tests.net.tls import TestAuthority, tls_server, tls_tunnel, tunnel
+from tests.serving import ending
 
 VALUE = "sk-value-0123456789abcdef"
 HELD = "Zq8dPlaceHolderXXXXXXXXXX"
@@ -147,7 +148,7 @@ async def test_a_tunnel_to_another_host_passes_byte_for_byte(authority: TestAuth
     plain = await asyncio.start_server(echo, "127.0.0.1", 0)
     plain_port = plain.sockets[0].getsockname()[1]
     async with (
-        plain,
+        ending(plain),
         tls_server(authority.server("other.example"), site.answer) as port,
         reading(authority, f"other.example:{port}", f"other.example:{plain_port}") as (made, at, _),
     ):
@@ -366,7 +367,7 @@ async def test_what_is_no_tls_in_a_bound_hosts_tunnel_passes_unread_and_the_resu
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, reading(authority, f"api.example:{port}") as (made, at, _):
+    async with ending(server), reading(authority, f"api.example:{port}") as (made, at, _):
         async with tunnel(at, "api.example", port) as (reader, writer):
             writer.write(f"GET /{HELD} HTTP/1.1\r\n\r\n".encode())
             assert await reader.read() == b""

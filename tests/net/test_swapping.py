@@ -16,9 +16,11 @@ import pytest
 
 from pegboard.core.errors import Unavailable
 from pegboard.core.secrets.handles import Placeholders, Substitution
+from pegboard.net.listening import stop_listening
 from pegboard.net.substitution import ByteSubstituter
 from tests.ledger import owes
 from tests.net.test_egress import proxy, site, talk, to_loopback
+from tests.serving import ending
 
 VALUE = "sk-value-0123456789abcdef"
 HELD = "Zq8dPlaceHolderXXXXXXXXXX"
@@ -69,7 +71,7 @@ async def secure_site(certificate: Path) -> AsyncIterator[tuple[int, list[bytes]
     try:
         yield server.sockets[0].getsockname()[1], seen
     finally:
-        server.close()
+        await stop_listening(server)
 
 
 def trusting(certificate: Path) -> ssl.SSLContext:
@@ -150,7 +152,7 @@ async def test_a_bound_host_without_its_certificate_gets_nothing(certificate: Pa
     server = await asyncio.start_server(in_the_clear, "127.0.0.1", 0)
     plain = server.sockets[0].getsockname()[1]
     async with (
-        server,
+        ending(server),
         secure_site(certificate) as (secure, echoed),
         proxy(f"api.example:{plain}", f"api.example:{secure}", substitutions=[SWAP], resolve=to_loopback) as (
             _,

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from pegboard.net.listening import stop_listening
+
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Answer: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -85,7 +87,7 @@ async def tls_server(context: ssl.SSLContext, answer: Answer) -> AsyncGenerator[
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        server.close()
+        await stop_listening(server)
 
 
 @asynccontextmanager

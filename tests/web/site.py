@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
+from tests.serving import ending
+
 Write = Callable[[bytes], Awaitable[None]]
 Handler = Callable[["Asked", Write], Awaitable[None]]
 
@@ -93,7 +95,7 @@ async def site(context: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
     here = Site()
     server = await asyncio.start_server(here.serve, "127.0.0.1", 0, ssl=context)
     here.port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with ending(server):
         yield here
         for task in list(here.tasks):
             task.cancel()

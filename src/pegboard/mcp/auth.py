@@ -35,6 +35,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from pegboard.core.errors import Unavailable
 from pegboard.mcp.client import TimeLimits
 from pegboard.mcp.text_warnings import plain_address, sanitise
+from pegboard.net.listening import stop_listening
 from pegboard.store.private_file import replace_private
 
 LOGIN_S: Final = 300.0
@@ -157,7 +158,7 @@ class Listener:
     async def aclose(self) -> None:
         """Stop listening."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
 
     async def _visitor(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
