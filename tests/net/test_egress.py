@@ -434,6 +434,20 @@ async def test_a_listener_is_closed_where_serving_is_cancelled_at_its_start() ->
     assert starting.cancelled() and listener.fileno() == -1
 
 
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_closing_closes_the_listener_also_where_it_is_cancelled(turns: int) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    made = EgressProxy(None)
+    await made.serve(listener)
+    closing = asyncio.ensure_future(made.close())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+
+    assert listener.fileno() == -1
+
+
 async def test_connections_without_end_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pegboard.net.egress._MOST_OPEN", 2)
     async with proxy("a.example") as (_, at):

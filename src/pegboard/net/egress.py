@@ -138,12 +138,14 @@ class EgressProxy:
 
     async def close(self) -> None:
         """Stop, and cut every connection."""
-        if self._server is not None:
-            await stop_listening(self._server)
-        for task in list(self._open):
-            task.cancel()
-        if self._open:
-            await asyncio.wait(list(self._open), timeout=2.0)
+        try:
+            if self._server is not None:
+                await stop_listening(self._server)
+        finally:
+            for task in list(self._open):
+                task.cancel()
+            if self._open:
+                await asyncio.wait(list(self._open), timeout=2.0)
 
     def refusals(self) -> list[str]:
         """One sentence for each refused destination, and for each secret that was not put in."""

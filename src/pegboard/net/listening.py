@@ -20,7 +20,10 @@ async def stop_listening(*servers: asyncio.Server) -> None:
     for server in servers:
         for sock in server.sockets:
             loop.remove_reader(sock.fileno())
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
-    for server in servers:
-        server.close()
+    try:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+    finally:
+        # Whoever waits for this may be cancelled meanwhile.
+        for server in servers:
+            server.close()

@@ -127,6 +127,17 @@ async def test_stopping_lets_a_running_request_finish_and_ends_what_listens() ->
     assert task.cancelled()
 
 
+async def test_nothing_listens_after_a_stop_that_was_cancelled_too() -> None:
+    async with served(length) as (port, task):
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(task, return_exceptions=True)
+
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+
 async def test_a_client_that_was_cut_off_gets_the_rest_and_nothing_twice() -> None:
     stream = EventStream("s")
 

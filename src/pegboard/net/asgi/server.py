@@ -85,10 +85,14 @@ async def serve(
         await asyncio.shield(serving)
     finally:
         server.should_exit = True
-        if on_stop is not None:
-            on_stop()
-        await asyncio.wait([serving], timeout=drain_s + 3)
-        bound.close()
+        try:
+            if on_stop is not None:
+                on_stop()
+            await asyncio.wait([serving], timeout=drain_s + 3)
+        finally:
+            # Whoever waits for this may be cancelled once more.
+            server.stop_listening()
+            bound.close()
 
 
 def local_hosts(host: str, port: int) -> list[str]:
@@ -101,11 +105,17 @@ def local_hosts(host: str, port: int) -> list[str]:
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
         super().__init__(config)
+        self.servers: list[asyncio.Server] = []
         self._on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_start()
+
+    def stop_listening(self) -> None:
+        """Accept nothing more."""
+        for one in self.servers:
+            one.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await stop_listening(*self.servers)
