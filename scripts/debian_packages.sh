@@ -17,9 +17,12 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   dpkg-statoverride --list 2>/dev/null | while read -r _ group _; do
     getent group "$group" >/dev/null || groupadd --system "$group"
   done
-  apt-get update -qq >/dev/null 2>&1
+  # Another apt may be at work, and a mirror may fail once.
+  patience="-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
   # shellcheck disable=SC2086
-  why=$(apt-get install -y -qq --no-install-recommends $missing 2>&1) && exit 0
+  apt-get $patience update -qq >/dev/null 2>&1
+  # shellcheck disable=SC2086
+  why=$(apt-get $patience install -y -qq --no-install-recommends $missing 2>&1) && exit 0
 fi
 echo "$why" | tail -n 5
 echo "missing:$missing"
