@@ -168,6 +168,32 @@ async def test_the_sessions_that_a_model_sees_are_its_principals(
     assert "gateway:ann:mine" in results[1] and "gateway:bob:secret" in results[1]
 
 
+@pytest.mark.parametrize(
+    "model",
+    ["openai:x@http://127.0.0.1:9/v1", "scripted:/etc/passwd", "gguf:/etc/passwd", "gpt-5@https://a.example"],
+)
+async def test_only_the_owner_names_a_model_by_an_address_or_a_file(
+    serve: Serve, join: Join, model: str
+) -> None:
+    async with serve({"text": "x"}) as owner:
+        clients = [await join(owner, name, name) for name in ("operator", "user")]
+        chat = {"model": model, "messages": [{"role": "user", "content": "x"}]}
+        refused = [
+            await client.post(url, json=body)
+            for client in clients
+            for url, body in (
+                ("/api/runs", {"task": "x", "model": model}), ("/v1/chat/completions", chat),
+                (f"/api/sessions/gateway:{'operator' if client is clients[0] else 'user'}:s/messages",
+                 {"content": "x", "model": model}),
+            )
+        ]  # fmt: skip
+        local = await clients[1].post("/api/runs", json={"task": "x", "model": "local"})
+        by_owner = await owner.post("/api/runs", json={"task": "x", "model": model})
+
+    assert [(r.status_code, r.json()["error"]["code"]) for r in refused] == [(403, "permission_denied")] * 6
+    assert local.status_code == 202 and by_owner.status_code != 403
+
+
 async def test_artifacts_belong_to_their_session(serve: Serve, join: Join, folder: Path) -> None:
     offer("create_artifact")
     make = calls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,10 @@ from pegboard.core.tool import Tool
 from pegboard.ports.messages import Destination
 from pegboard.ports.schedules import JobRequest
 from pegboard.ports.store import Store
+from pegboard.ports.subagents import Child
 from pegboard.runtime.scheduler import Scheduler
 from pegboard.services.schedules import StoredSchedules
+from pegboard.store.children import Children
 from pegboard.store.inbox import Inbox
 from pegboard.store.jobs import Jobs
 from pegboard.store.memory import MemoryStore
@@ -353,3 +356,39 @@ async def test_jobs_of_other_workspaces_are_listed_apart(
 
     assert await other.list() == []
     assert [j.message for j in await other.list(everywhere=True)] == ["a"]
+
+
+async def test_a_principal_of_the_gateway_has_the_jobs_of_its_own_sessions_only(
+    store: Store, schedules: StoredSchedules
+) -> None:
+    async with AsyncExitStack() as stack:
+
+        async def caller(session: str) -> Executor:
+            made = Executor(builtin("cron"), provide=[schedules], mode="full", session=session)
+            return await stack.enter_async_context(made)
+
+        owner, ann, bob = [await caller(s) for s in ("main", "gateway:ann:s", "gateway:bob:s")]
+        await Children(store).add(Child(id="c1", session="sub:c1", parent="gateway:ann:s"))
+        helper = await caller("sub:c1")
+        secret = (await ok(owner, "cron", action="add", message="pay", schedule="1h", name="pay"))["job"]
+        own = (await ok(ann, "cron", action="add", message="x", schedule="2h", session="isolated"))["job"]
+        await ok(owner, "cron", action="run", job_id="pay")
+        lists = [(await ok(c, "cron", action="list"))["jobs"] for c in (owner, ann, helper, bob)]
+        logs = [(await ok(c, "cron", action="runs"))["runs"] for c in (owner, ann)]
+        refused = [
+            await bob.call("cron", {"action": action, "job_id": job})
+            for action in ("remove", "disable", "run", "runs", "enable")
+            for job in (secret["id"], "pay", own["id"])
+        ]
+        within = await caller(own["session"])
+        nested = await within.call("cron", {"action": "add", "message": "x", "schedule": "1h"})
+        kept = await schedules.list()
+
+    assert [[j["id"] for j in jobs] for jobs in lists] == [
+        [secret["id"], own["id"]], [own["id"]], [own["id"]], []
+    ]  # fmt: skip
+    assert [len(rows) for rows in logs] == [1, 0]
+    assert {str(r.error.code) for r in refused if r.error} == {"not_found"} and len(refused) == 15
+    assert not any("pay" in str(r.error.hint) for r in refused if r.error)
+    assert [(j.id, j.enabled) for j in kept] == [(secret["id"], True), (own["id"], True)]
+    assert own["session"] == f"gateway:ann:schedule:{own['id']}" and not nested.ok

@@ -18,7 +18,6 @@ from typing import Any, Final, Literal
 from pegboard.core.call.call import new_id
 from pegboard.core.errors import ConfigError, PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.core.session_key import SessionKey
 from pegboard.ports.store import Conflict, Store
 from pegboard.store.children import Children
 from pegboard.store.table import Table
@@ -106,24 +105,27 @@ OWNER: Final = Principal(name="owner", role="owner")
 
 def principal_of(session: str) -> str:
     """The name of the principal that a session belongs to by its key; empty = the owner."""
-    if not session.startswith(f"{CHANNEL}:"):
-        return ""
-    return SessionKey.parse(session).kind
+    channel, _, rest = session.partition(":")
+    name, colon, _ = rest.partition(":")
+    return name if channel == CHANNEL and colon else ""
 
 
 async def may_see(principal: Principal, session: str, store: Store) -> bool:
     """Whether a principal sees a session: its own, those of its subagents, or all."""
-    if principal.sees_all:
-        return True
+    return principal.sees_all or (await principal_behind(session, store) or None) == principal.name
+
+
+async def principal_behind(session: str, store: Store) -> str:
+    """The name of the principal that a session, or the one that started it as a subagent, belongs to; empty = the owner."""
     children = Children(store)
     for _ in range(_DEPTH):
-        if session.startswith(principal.prefix):
-            return True
+        if name := principal_of(session):
+            return name
         child = await children.by_session(session)
         if child is None:
-            return False
+            return ""
         session = child.parent
-    return False
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
