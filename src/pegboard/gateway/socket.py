@@ -365,6 +365,8 @@ class _Connection:
 def _read(text: str) -> dict[str, Any]:
     try:
         value: object = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # Half of a surrogate pair is no text, and no key.
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not isinstance(cast("dict[str, Any]", value).get("type"), str):
