@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from itertools import takewhile
 from typing import Any, Final
 
 from sse_starlette import ServerSentEvent
@@ -60,13 +61,13 @@ class ChatCompletions:
                 hint="Leave tools and n out; the agent has its own tools.",
             )
         task, labels = task_of(body.messages)
-        model = None if body.model in ("", MODEL) else body.model
+        model = None if body.model in (None, "", MODEL) else body.model
         run, _ = await self._live.start(task, model=model, labels=labels, by=caller(request))
         row = await self._app.runs.get(run)
         shown = body.model or MODEL
         headers = {"X-Pegboard-Run": run}
         if body.stream:
-            usage = body.stream_options is not None and body.stream_options.include_usage
+            usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventResponse(self._chunks(row, shown, usage=usage), headers=headers)
         async for _, event in self._live.follow(row):
             if isinstance(event, RunFinished):
@@ -134,10 +135,13 @@ def task_of(messages: list[ChatMessage]) -> tuple[str, tuple[str, ...]]:
     Raises:
         InvalidArguments: the last message is not the user's, or holds something else than text.
     """
-    if messages[-1].role != "user" or not (task := _content(messages[-1])).strip():
+    # Some clients put their instructions behind what the user says.
+    behind = takewhile(lambda message: message.role in ("system", "developer"), reversed(messages))
+    said = messages[: len(messages) - len(list(behind))][-1:]
+    if not said or said[0].role != "user" or not (task := _content(said[0])).strip():
         raise InvalidArguments("the last message must be a text of the user", hint="Send role user last.")
     parts: list[str] = []
-    for message in messages[:-1]:
+    for message in (one for one in messages if one is not said[0]):
         text = _content(message).replace("</message>", "<\\/message>")
         if text.strip():
             parts.append(f'<message role="{message.role}">\n{text}\n</message>')
@@ -150,11 +154,13 @@ def _content(message: ChatMessage) -> str:
         return message.content or ""
     texts: list[str] = []
     for part in message.content:
-        if part.get("type") != "text" or not isinstance(part.get("text"), str):
+        kind = part.get("type")
+        text = part.get(str(kind)) if kind in ("text", "refusal") else None
+        if not isinstance(text, str):
             raise InvalidArguments(
-                f"a part of type {str(part.get('type'))[:40]!r} is not supported", hint="Send text parts."
+                f"a part of type {str(kind)[:40]!r} is not supported", hint="Send text parts."
             )
-        texts.append(part["text"])
+        texts.append(text)
     return "\n".join(texts)
 
 
