@@ -28,6 +28,7 @@ MODEL: Final = "pegboard"
 """The name under which the agent with its own model is offered."""
 _FINISH: Final = {"limit": "length"}
 _SOURCE: Final = "client"
+_STOPPED: Final = "the gateway is being stopped"
 
 
 class ChatCompletions:
@@ -72,7 +73,7 @@ class ChatCompletions:
         async for _, event in self._live.follow(row):
             if isinstance(event, RunFinished):
                 return self._completion(event, shown, headers)
-        return error_response(503, "unavailable", "the gateway is being stopped", "Try again later.")
+        return error_response(503, "unavailable", _STOPPED, "Try again later.")
 
     def _completion(self, event: RunFinished, model: str, headers: dict[str, str]) -> Any:
         if event.status == "failed":
@@ -97,9 +98,13 @@ class ChatCompletions:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
             return ServerSentEvent(event_text({**head, "choices": [choice]}))
 
+        def fault(code: str, message: str, hint: str = "") -> ServerSentEvent:
+            return ServerSentEvent(event_text({"error": {"code": code, "message": message, "hint": hint}}))
+
         yield chunk({"role": "assistant", "content": ""})
-        pieces, before = PieceRedactor(self._app.redactor.redact), False
+        pieces, before, ended = PieceRedactor(self._app.redactor.redact), False, False
         async for _, event in self._live.follow(row):
+            ended = isinstance(event, RunFinished) and event.status != "suspended"
             match event:
                 case TextPiece(text):
                     # The texts of two turns, with calls in between, are two paragraphs.
@@ -115,14 +120,15 @@ class ChatCompletions:
                     yield chunk({"content": ("\n\n" if before else "") + _waits(event)})
                     before = True
                 case RunFinished(status="failed"):
-                    error = {"code": "model_error", "message": self._text(event.error), "hint": ""}
-                    yield ServerSentEvent(event_text({"error": error}))
+                    yield fault("model_error", self._text(event.error))
                 case RunFinished():
                     yield chunk({}, _FINISH.get(event.status, "stop"))
                     if usage:
                         yield ServerSentEvent(event_text({**head, "choices": [], "usage": _usage(event)}))
                 case _:
                     pass
+        if not ended:  # What came so far must not pass for a whole answer.
+            yield fault("unavailable", _STOPPED, f"See run {row.id}.")
         yield ServerSentEvent("[DONE]")
 
     def _text(self, text: str) -> str:
