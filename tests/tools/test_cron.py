@@ -15,6 +15,7 @@ import pytest
 from pegboard import Executor, builtin
 from pegboard.compat import moltbot, nanobot, nanobot_net
 from pegboard.config.schedules import Heartbeat, ScheduleSettings
+from pegboard.core.errors import InvalidArguments
 from pegboard.core.limits import SystemClock
 from pegboard.core.tool import Tool
 from pegboard.ports.messages import Destination
@@ -392,3 +393,27 @@ async def test_a_principal_of_the_gateway_has_the_jobs_of_its_own_sessions_only(
     assert not any("pay" in str(r.error.hint) for r in refused if r.error)
     assert [(j.id, j.enabled) for j in kept] == [(secret["id"], True), (own["id"], True)]
     assert own["session"] == f"gateway:ann:schedule:{own['id']}" and not nested.ok
+
+
+async def test_a_job_that_no_session_could_run_is_refused_and_a_name_is_one_line(
+    schedules: StoredSchedules,
+) -> None:
+    request = JobRequest(message="x", schedule="1h", name="a\n b ")
+    for key in ("a\x07b", " ", "s" * 300):
+        with pytest.raises(InvalidArguments):
+            await schedules.add(request, session=key)
+    job = await schedules.add(request, session="s")
+    with pytest.raises(InvalidArguments):
+        await schedules.update(job.id, {"session": "a\x07b"})
+    renamed = await schedules.update(job.id, {"name": "c\nd"})
+
+    assert (job.name, renamed.name, renamed.session) == ("a b", "c d", "s")
+
+
+async def test_a_job_for_one_time_that_was_run_by_hand_has_a_history(schedules: StoredSchedules) -> None:
+    job = await schedules.add(JobRequest(message="x", schedule="1h"))
+    other = await schedules.add(JobRequest(message="y", schedule="2h"))
+    await schedules.run(job.id)
+
+    assert [row.job for row in await schedules.runs(job.id)] == [job.id]
+    assert await schedules.runs(other.id) == []

@@ -17,6 +17,7 @@ from pegboard.core.context import current_context
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolError, Unsupported
 from pegboard.core.events import RunFinished
 from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.session_key import check_session_key
 from pegboard.ports.messages import Destination, InboundMessage
 from pegboard.ports.schedules import Every, Job, JobRequest, JobRun
 from pegboard.ports.store import Conflict, Store, StoreError
@@ -102,10 +103,11 @@ class StoredSchedules:
             )
         if not request.message.strip():
             raise InvalidArguments("message is empty: it is what the session is told then")
+        check_session_key(session)
         now = self._clock.now()
         schedule = parse_schedule(request.schedule, request.zone or self.zone, now)
         return Job(
-            id=key, message=request.message, schedule=schedule, name=request.name.strip(), wake=request.wake,
+            id=key, message=request.message, schedule=schedule, name=" ".join(request.name.split()), wake=request.wake,
             session=f"{prefix}{_OWN_SESSION}{key}" if request.isolated else session,
             reply=_reply(request, origin, session), check=request.check, workspace=self._workspace,
             labels=labels, created_at=now, next_at=next_time(schedule, now),
@@ -268,6 +270,8 @@ class StoredSchedules:
             text = changes.get("schedule") or schedule_text(job.schedule)
             new["schedule"] = parse_schedule(text, zone, now)
         after = replace(job, **new)
+        after = replace(after, name=" ".join(after.name.split()))
+        check_session_key(after.session)
         if not after.message.strip():
             raise InvalidArguments("message is empty: it is what the session is told then")
         next_at = next_time(after.schedule, now) if after.enabled else None
