@@ -20,7 +20,7 @@ from pegboard.gateway.errors import Json, error_response
 from pegboard.gateway.live import LiveRuns
 from pegboard.gateway.pieces import PieceRedactor
 from pegboard.net.asgi.sse import EventResponse, event_text
-from pegboard.services.sessions import with_attached
+from pegboard.services.sessions import element, with_attached
 from pegboard.store.encoding import without_secrets
 from pegboard.store.runs import RunRow
 
@@ -148,9 +148,8 @@ def task_of(messages: list[ChatMessage]) -> tuple[str, tuple[str, ...]]:
         raise InvalidArguments("the last message must be a text of the user", hint="Send role user last.")
     parts: list[str] = []
     for message in (one for one in messages if one is not said[0]):
-        text = _content(message).replace("</message>", "<\\/message>")
-        if text.strip():
-            parts.append(f'<message role="{message.role}">\n{text}\n</message>')
+        if (text := _content(message)).strip():
+            parts.append(element("message", text, role=message.role))
     foreign = any(message.role != "user" for message in messages)
     return with_attached(task, parts), (f"{UNTRUSTED}:{_SOURCE}",) if foreign else ()
 
