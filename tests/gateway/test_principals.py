@@ -14,7 +14,7 @@ import pytest
 from pegboard.app.app import App
 from pegboard.core.effects import Effect
 from pegboard.core.errors import PermissionDenied
-from pegboard.core.events import CallStarted, RunStarted
+from pegboard.core.events import CallFinished, CallStarted, RunStarted
 from pegboard.core.policy.grants import Grant, MemoryGrants
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Rule, Situation
@@ -411,3 +411,43 @@ async def test_a_flood_of_one_principal_slows_down_nobody_else(serve: Serve, joi
 
     assert statuses == [400] * 200 + [429]
     assert [a.status_code for a in others] == [400, 400] and hooks.status_code == 404
+
+
+async def test_a_rule_for_a_principal_holds_for_its_subagents_jobs_and_messages_too(
+    serve: Serve, join: Join, folder: Path
+) -> None:
+    offer("exec", "call_subagent")
+    file = Path.home() / ".config" / "pegboard" / "pegboard.toml"
+    file.write_text(f'rules = ["deny exec:* channel=gateway sender=ann"]\n{file.read_text()}')
+    spawns = calls("call_subagent", agent_name="general", instruction="list the files")
+    looks = calls("exec", command="ls")
+    done = {"text": "Done."}
+    async with serve(spawns, looks, done, done) as owner:
+        ann, bob = await join(owner, "ann", "operator"), await join(owner, "bob", "operator")
+        for client in (ann, bob):
+            await run_of(client, session="s")
+    async with serve(looks, done) as owner:
+        job = {"schedule": "1h", "message": "look", "session": "gateway:ann:j", "name": "job"}
+        assert (await owner.post("/api/schedules", json=job)).status_code == 201
+        await owner.post("/api/schedules/job/run")
+        async with asyncio.timeout(30):
+            while not (runs := (await owner.get("/api/runs?session=gateway:ann:j")).json()["runs"]):
+                await asyncio.sleep(0.05)
+        await events(owner, runs[0]["run"], until="run.finished")
+    with App.open(workspace=folder) as app:
+        runs = [run for run in await app.runs.list(everywhere=True) if run.agent != "cli"]
+        found = {
+            (
+                row.stream.partition(":subagent:")[0],
+                str(event.result.error.code if event.result.error else "ok"),
+            )
+            for row in runs
+            for event in await app.history.events(row.stream, run=row.id)
+            if isinstance(event, CallFinished) and event.result.tool == "exec"
+        }
+
+    assert found == {
+        ("gateway:ann:j", "permission_denied"),
+        ("agent:general", "permission_denied"),
+        ("agent:general", "ok"),
+    }

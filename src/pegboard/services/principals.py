@@ -18,6 +18,8 @@ from typing import Any, Final, Literal
 from pegboard.core.call.call import new_id
 from pegboard.core.errors import ConfigError, PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.session_key import GATEWAY as CHANNEL
+from pegboard.core.session_key import principal_of
 from pegboard.ports.store import Conflict, Store
 from pegboard.store.children import Children
 from pegboard.store.table import Table
@@ -33,8 +35,6 @@ ROLES: Final[Mapping[str, frozenset[Scope]]] = {
 """What a role may do. `talk`: start runs and answer their questions; `view`: see its own; `view-all`: see
 everybody's; `call`: call tools without a run; `approve`: answer approvals of what it sees; `administer`: all else."""
 
-CHANNEL: Final = "gateway"
-"""The channel of the sessions of principals, and of the messages that come in over HTTP."""
 CALLS: Final = "_calls"
 """The last part of the key of the session that records a principal's single calls."""
 FRESH_S: Final = 1.0
@@ -101,13 +101,6 @@ class Principal:
 
 OWNER: Final = Principal(name="owner", role="owner")
 """Whoever has the token that `pegboard serve` prints, or `PEGBOARD_TOKEN`."""
-
-
-def principal_of(session: str) -> str:
-    """The name of the principal that a session belongs to by its key; empty = the owner."""
-    channel, _, rest = session.partition(":")
-    name, colon, _ = rest.partition(":")
-    return name if channel == CHANNEL and colon else ""
 
 
 async def may_see(principal: Principal, session: str, store: Store) -> bool:
