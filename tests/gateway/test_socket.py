@@ -237,3 +237,13 @@ async def test_half_a_character_ends_no_connection_and_reaches_no_store(serve: S
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
     assert [a["error"]["code"] for a in answers] == ["invalid_arguments"] * 4
     assert pong["id"] == "\N{GRINNING FACE}"
+
+
+async def test_what_is_followed_keeps_the_id_that_the_client_gave_it(serve: Serve) -> None:
+    async with serve() as client, connect(url(client), additional_headers=BEARER) as ws:
+        await ask(ws, "follow", id=7, approvals=True)
+        told = await get(ws, "approvals")
+        await ask(ws, "unfollow", id=8, follow=7)
+        ended = await get(ws, "result")
+
+    assert told["follow"] == 7 and (ended["id"], ended["unfollowed"]) == (8, True)
