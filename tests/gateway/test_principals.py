@@ -451,3 +451,26 @@ async def test_a_rule_for_a_principal_holds_for_its_subagents_jobs_and_messages_
         ("agent:general", "permission_denied"),
         ("agent:general", "ok"),
     }
+
+
+async def test_a_principals_agent_sends_nothing_into_sessions_of_others(serve: Serve, join: Join) -> None:
+    offer("message", "cron")
+    file = Path.home() / ".config" / "pegboard" / "pegboard.toml"
+    file.write_text(f'rules = ["allow send:*", "allow schedule:*"]\n{file.read_text()}')
+    job = {"action": "add", "schedule": "1h", "message": "x", "delivery": "channel"}
+    async with serve() as owner:
+        ann = await join(owner, "ann", "operator")
+        told = {
+            (channel, chat): [
+                (await ann.post(f"/api/tools/{tool}/call", json={"arguments": arguments})).status_code
+                for tool, arguments in (
+                    ("message", {"content": "x", "channel": channel, "chat_id": chat}),
+                    ("cron", {**job, "channel": channel, "chat_id": chat}),
+                )
+            ]
+            for channel in ("session", "console")
+            for chat in ("main", "gateway:bob:s", "gateway:ann:s")
+        }
+
+    assert {chat for (_, chat), codes in told.items() if codes == [200, 200]} == {"gateway:ann:s"}
+    assert [codes for (_, chat), codes in told.items() if chat != "gateway:ann:s"] == [[404, 404]] * 4

@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from pegboard.core.call.call import new_id
-from pegboard.core.errors import ConfigError, PermissionDenied
+from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.session_key import GATEWAY as CHANNEL
 from pegboard.core.session_key import principal_of
+from pegboard.ports.messages import Destination
 from pegboard.ports.store import Conflict, Store
 from pegboard.store.children import Children
 from pegboard.store.table import Table
@@ -37,6 +38,8 @@ everybody's; `call`: call tools without a run; `approve`: answer approvals of wh
 
 CALLS: Final = "_calls"
 """The last part of the key of the session that records a principal's single calls."""
+_SESSIONS: Final = frozenset({"session", "console"})
+"""Channels whose chats are sessions."""
 FRESH_S: Final = 1.0
 """Seconds for which the tokens that were read hold: a revoked one works no longer than that."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -119,6 +122,18 @@ async def principal_behind(session: str, store: Store) -> str:
             return ""
         session = child.parent
     return ""
+
+
+async def check_recipient(session: str, to: Destination | None, store: Store) -> None:
+    """Let a session send to a chat: a session of another principal is none for it.
+
+    Raises:
+        NotFound: it is one; that it is there is not told.
+    """
+    if to is None or to.channel not in _SESSIONS or not (principal := await principal_behind(session, store)):
+        return
+    if await principal_behind(to.chat_id, store) != principal:
+        raise NotFound(f"no session {to.chat_id!r:.100}", hint="sessions_list shows those there are.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

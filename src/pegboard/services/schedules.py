@@ -23,7 +23,7 @@ from pegboard.ports.schedules import Every, Job, JobRequest, JobRun
 from pegboard.ports.store import Conflict, Store, StoreError
 from pegboard.runtime.schedule import next_time, parse_schedule, schedule_text, shown_time, times_after
 from pegboard.runtime.scheduler import Scheduler, message_of, name_of
-from pegboard.services.principals import CHANNEL, principal_behind
+from pegboard.services.principals import CHANNEL, check_recipient, principal_behind
 from pegboard.store.jobs import Jobs, StoredJob
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class StoredSchedules:
         jobs, principal = await self._jobs(), await self._principal()
         for _ in range(_TRIES):
             job = self._job(request, f"j{os.urandom(4).hex()}", session, principal)
+            await check_recipient(_caller()[0], job.reply, await self._store())
             with suppress(Conflict):
                 await jobs.add(job)
                 return job
