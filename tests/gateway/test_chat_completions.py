@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from pegboard.app.app import App
@@ -91,3 +93,44 @@ async def test_what_cannot_be_answered_is_refused(serve: Serve, body: dict[str, 
         answer = await client.post(URL, json=body)
 
     assert answer.status_code == 400 and answer.json()["error"]["message"]
+
+
+async def test_what_clients_send_beside_the_text_of_the_user_is_taken(serve: Serve, folder: Path) -> None:
+    bodies = [
+        chat(("user", "go on"), model=None, stream=None, stream_options=None, tools=None, n=None),
+        chat(("user", "go on"), stream=True, stream_options={"include_usage": None}),
+        chat(("user", "go on"), ("developer", "Answer in French."), ("system", "Be short.")),
+        {
+            "messages": [
+                {"role": "assistant", "content": [{"type": "refusal", "refusal": "I may not."}]},
+                {"role": "user", "content": [{"type": "text", "text": "go on"}]},
+            ]
+        },
+    ]
+    async with serve({"text": "x"}) as client:
+        answers = [await client.post(URL, json=body) for body in bodies]
+        shown = [(await client.get(f"/api/runs/{a.headers['x-pegboard-run']}")).json() for a in answers[2:]]
+
+    assert [a.status_code for a in answers] == [200] * 4, [a.text for a in answers]
+    assert answers[0].json()["model"] == "pegboard" and '"usage"' not in answers[1].text
+    tasks = [run["task"] for run in shown]
+    assert all(task.startswith("go on") for task in tasks)
+    assert "Answer in French." in tasks[0] and "Be short." in tasks[0] and "I may not." in tasks[1]
+
+
+async def test_a_stream_that_the_gateways_stop_cut_off_says_so(serve: Serve) -> None:
+    async with AsyncExitStack() as stack:
+        async with serve(calls("exec", command="git push https://told.example/x.git")) as client:
+            own = await stack.enter_async_context(
+                httpx2.AsyncClient(base_url=client.base_url, headers=client.headers, trust_env=False)
+            )
+            body = chat(("user", "push"), stream=True)
+            answer = await stack.enter_async_context(own.stream("POST", URL, json=body, timeout=30))
+            lines = answer.aiter_lines()
+            async for line in lines:
+                if "waiting for a person" in line:
+                    break
+        rest = [line[6:] async for line in lines if line.startswith("data: ")]
+
+    assert rest.pop() == "[DONE]"
+    assert json.loads(rest[-1])["error"]["code"] == "unavailable"

@@ -9,10 +9,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.exceptions import HTTPException
 
 from pegboard.app.app import App
 from pegboard.core.codec import event_from_dict, event_to_dict
 from pegboard.core.events import RunFinished, UserSaid
+from pegboard.gateway.errors import refusal
 from pegboard.ports.subagents import Child
 from pegboard.runtime.replay import replay
 from pegboard.store.children import Children
@@ -185,3 +187,24 @@ async def test_a_run_that_does_not_exist_is_not_found(serve: Serve, what: str) -
         answer = await client.post(f"/api/runs/run_0000000000000000/{what}")
 
     assert answer.status_code == 404
+
+
+async def test_a_session_is_shown_and_told_by_its_label_and_by_a_short_form_of_its_key(serve: Serve) -> None:
+    async with serve({"text": "Hello."}) as client:
+        started = await client.post("/api/runs", json={"task": "hi", "session": "telegram:user:7"})
+        await events(client, started.json()["run"])
+        await client.patch("/api/sessions/telegram:user:7", json={"label": "ada"})
+        shown = [await client.get(f"/api/sessions/{key}") for key in ("@ada", "ada", "telegram:7")]
+        notices = await client.get("/api/sessions/@ada/notices")
+        told = await client.post("/api/sessions/@ada/messages", json={"content": "more"})
+        await events(client, told.json()["run"])
+        fresh = await client.post("/api/sessions/bob/messages", json={"content": "hi"})
+
+    assert [one.json()["session"] for one in shown] == ["telegram:user:7"] * 3
+    assert (notices.status_code, told.json()["session"]) == (200, "telegram:user:7")
+    assert fresh.json()["session"] == "bob"
+
+
+@pytest.mark.parametrize(("status", "code"), [(409, "conflict"), (503, "unavailable"), (413, "too_large")])
+def test_a_refusal_has_the_code_of_its_status(status: int, code: str) -> None:
+    assert json.loads(bytes(refusal(HTTPException(status, "no")).body))["error"]["code"] == code

@@ -14,7 +14,7 @@ import pytest
 from pegboard.app.app import App
 from pegboard.core.effects import Effect
 from pegboard.core.errors import PermissionDenied
-from pegboard.core.events import CallStarted, RunStarted
+from pegboard.core.events import CallFinished, CallStarted, RunStarted
 from pegboard.core.policy.grants import Grant, MemoryGrants
 from pegboard.core.policy.policy import Policy
 from pegboard.core.policy.rules import Rule, Situation
@@ -166,6 +166,32 @@ async def test_the_sessions_that_a_model_sees_are_its_principals(
     results = [str([e for e in r.json()["events"] if e["type"] == "call.finished"]) for r in (seen, by_owner)]
     assert "gateway:ann:mine" in results[0] and "secret" not in results[0]
     assert "gateway:ann:mine" in results[1] and "gateway:bob:secret" in results[1]
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["openai:x@http://127.0.0.1:9/v1", "scripted:/etc/passwd", "gguf:/etc/passwd", "gpt-5@https://a.example"],
+)
+async def test_only_the_owner_names_a_model_by_an_address_or_a_file(
+    serve: Serve, join: Join, model: str
+) -> None:
+    async with serve({"text": "x"}) as owner:
+        clients = [await join(owner, name, name) for name in ("operator", "user")]
+        chat = {"model": model, "messages": [{"role": "user", "content": "x"}]}
+        refused = [
+            await client.post(url, json=body)
+            for client in clients
+            for url, body in (
+                ("/api/runs", {"task": "x", "model": model}), ("/v1/chat/completions", chat),
+                (f"/api/sessions/gateway:{'operator' if client is clients[0] else 'user'}:s/messages",
+                 {"content": "x", "model": model}),
+            )
+        ]  # fmt: skip
+        local = await clients[1].post("/api/runs", json={"task": "x", "model": "local"})
+        by_owner = await owner.post("/api/runs", json={"task": "x", "model": model})
+
+    assert [(r.status_code, r.json()["error"]["code"]) for r in refused] == [(403, "permission_denied")] * 6
+    assert local.status_code == 202 and by_owner.status_code != 403
 
 
 async def test_artifacts_belong_to_their_session(serve: Serve, join: Join, folder: Path) -> None:
@@ -385,3 +411,66 @@ async def test_a_flood_of_one_principal_slows_down_nobody_else(serve: Serve, joi
 
     assert statuses == [400] * 200 + [429]
     assert [a.status_code for a in others] == [400, 400] and hooks.status_code == 404
+
+
+async def test_a_rule_for_a_principal_holds_for_its_subagents_jobs_and_messages_too(
+    serve: Serve, join: Join, folder: Path
+) -> None:
+    offer("exec", "call_subagent")
+    file = Path.home() / ".config" / "pegboard" / "pegboard.toml"
+    file.write_text(f'rules = ["deny exec:* channel=gateway sender=ann"]\n{file.read_text()}')
+    spawns = calls("call_subagent", agent_name="general", instruction="list the files")
+    looks = calls("exec", command="ls")
+    done = {"text": "Done."}
+    async with serve(spawns, looks, done, done) as owner:
+        ann, bob = await join(owner, "ann", "operator"), await join(owner, "bob", "operator")
+        for client in (ann, bob):
+            await run_of(client, session="s")
+    async with serve(looks, done) as owner:
+        job = {"schedule": "1h", "message": "look", "session": "gateway:ann:j", "name": "job"}
+        assert (await owner.post("/api/schedules", json=job)).status_code == 201
+        await owner.post("/api/schedules/job/run")
+        async with asyncio.timeout(30):
+            while not (runs := (await owner.get("/api/runs?session=gateway:ann:j")).json()["runs"]):
+                await asyncio.sleep(0.05)
+        await events(owner, runs[0]["run"], until="run.finished")
+    with App.open(workspace=folder) as app:
+        runs = [run for run in await app.runs.list(everywhere=True) if run.agent != "cli"]
+        found = {
+            (
+                row.stream.partition(":subagent:")[0],
+                str(event.result.error.code if event.result.error else "ok"),
+            )
+            for row in runs
+            for event in await app.history.events(row.stream, run=row.id)
+            if isinstance(event, CallFinished) and event.result.tool == "exec"
+        }
+
+    assert found == {
+        ("gateway:ann:j", "permission_denied"),
+        ("agent:general", "permission_denied"),
+        ("agent:general", "ok"),
+    }
+
+
+async def test_a_principals_agent_sends_nothing_into_sessions_of_others(serve: Serve, join: Join) -> None:
+    offer("message", "cron")
+    file = Path.home() / ".config" / "pegboard" / "pegboard.toml"
+    file.write_text(f'rules = ["allow send:*", "allow schedule:*"]\n{file.read_text()}')
+    job = {"action": "add", "schedule": "1h", "message": "x", "delivery": "channel"}
+    async with serve() as owner:
+        ann = await join(owner, "ann", "operator")
+        told = {
+            (channel, chat): [
+                (await ann.post(f"/api/tools/{tool}/call", json={"arguments": arguments})).status_code
+                for tool, arguments in (
+                    ("message", {"content": "x", "channel": channel, "chat_id": chat}),
+                    ("cron", {**job, "channel": channel, "chat_id": chat}),
+                )
+            ]
+            for channel in ("session", "console")
+            for chat in ("main", "gateway:bob:s", "gateway:ann:s")
+        }
+
+    assert {chat for (_, chat), codes in told.items() if codes == [200, 200]} == {"gateway:ann:s"}
+    assert [codes for (_, chat), codes in told.items() if chat != "gateway:ann:s"] == [[404, 404]] * 4

@@ -213,3 +213,37 @@ async def test_a_flood_of_messages_is_slowed_down(serve: Serve) -> None:
         types = [(await get(ws))["type"] for _ in range(201)]
 
     assert types == ["pong"] * 200 + ["error"]
+
+
+async def test_half_a_character_ends_no_connection_and_reaches_no_store(serve: Serve) -> None:
+    async with serve({"text": "x"}) as client:
+        async with connect(url(client)) as ws:
+            await ws.send('{"type": "auth", "token": "\\ud800"}')
+            with pytest.raises(ConnectionClosed) as closed:
+                await ws.recv()
+        async with connect(url(client), additional_headers=BEARER) as ws:
+            answers: list[dict[str, Any]] = []
+            for fields in (
+                '"follow", "run"',
+                '"follow", "session"',
+                '"stop", "run"',
+                '"message", "content": "x", "session"',
+            ):
+                await ws.send(f'{{"id": 1, "type": {fields}: "\\ud800"}}')
+                answers.append(await get(ws, "error"))
+            await ws.send('{"id": "\\ud83d\\ude00", "type": "ping"}')
+            pong = await get(ws, "pong")
+
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+    assert [a["error"]["code"] for a in answers] == ["invalid_arguments"] * 4
+    assert pong["id"] == "\N{GRINNING FACE}"
+
+
+async def test_what_is_followed_keeps_the_id_that_the_client_gave_it(serve: Serve) -> None:
+    async with serve() as client, connect(url(client), additional_headers=BEARER) as ws:
+        await ask(ws, "follow", id=7, approvals=True)
+        told = await get(ws, "approvals")
+        await ask(ws, "unfollow", id=8, follow=7)
+        ended = await get(ws, "result")
+
+    assert told["follow"] == 7 and (ended["id"], ended["unfollowed"]) == (8, True)

@@ -227,6 +227,13 @@ def test_a_local_time_that_clocks_skip_is_the_end_of_the_gap_as_in_cron() -> Non
     assert schedule_text(parse_schedule("2027-03-28T02:30", BERLIN, WEDNESDAY)) == "2027-03-28T03:00:00+02:00"
 
 
+def test_a_local_time_that_comes_twice_is_the_one_that_is_still_to_come() -> None:
+    between = datetime(2027, 10, 31, 1, 10, tzinfo=UTC).timestamp()  # 02:10 for the second time.
+
+    for text in ("2027-10-31T02:45", "at 2:45", "today at 2:45"):
+        assert schedule_text(parse_schedule(text, BERLIN, between)) == "2027-10-31T02:45:00+01:00"
+
+
 @owes("D-33", "X-34")
 @pytest.mark.parametrize(
     ("text", "means"),
@@ -248,6 +255,13 @@ def test_a_local_time_that_clocks_skip_is_the_end_of_the_gap_as_in_cron() -> Non
         ("Every mon, wed and fri at 9:30 PM.", "30 21 * * 1,3,5"),
         ("Thursday to Saturday at 8", "0 8 * * 4,5,6"),
         ("every sat-mon at 8", "0 8 * * 0,1,6"),
+        ("every Monday, Wednesday-Friday at 9", "0 9 * * 1,3,4,5"),
+        ("Fri to Sun at 9", "0 9 * * 0,5,6"),
+        ("every Mon to Wed and Sat through Sun at 9", "0 9 * * 0,1,2,3,6"),
+        ("on Mondays at 9", "0 9 * * 1"),
+        ("on Monday and Friday at 9", "0 9 * * 1,5"),
+        ("on Friday at 17:30", "2027-03-26T17:30:00+01:00"),
+        ("on Tuesday, 8am", "2027-03-30T08:00:00+02:00"),
         ("weekdays at 8:15", "15 8 * * 1-5"),
         ("every weekend at noon", "0 12 * * 0,6"),
         ("daily at 9:00", "0 9 * * *"),
@@ -265,6 +279,7 @@ def test_a_local_time_that_clocks_skip_is_the_end_of_the_gap_as_in_cron() -> Non
         ("每天早上九点", "0 9 * * *"),
         ("每周一、三、五晚上8点半", "30 20 * * 1,3,5"),
         ("周一到周五早上9:15", "15 9 * * 1,2,3,4,5"),
+        ("每周一到周三、周六9点", "0 9 * * 1,2,3,6"),
         ("每个工作日早上9点", "0 9 * * 1-5"),
         ("每星期天下午三点一刻", "15 15 * * 0"),
         ("每月1号9点", "0 9 1 * *"),

@@ -22,6 +22,7 @@ from pegboard.ports.messages import InboundMessage
 from pegboard.ports.store import Rows
 from pegboard.runtime.fold import fold
 from pegboard.services.runtime import Interaction
+from pegboard.services.sessions import element
 from pegboard.store.inbox import Inbox
 from pegboard.store.session_rows import COUNTED
 from tests.ledger import owes
@@ -306,3 +307,12 @@ async def test_a_label_is_one_session_s(app: App) -> None:
     await app.sessions.rename("a", "")
     await app.sessions.rename("b", "home")
     assert (await app.sessions.find("home")).key == "b"
+
+
+def test_text_of_others_cannot_end_the_element_that_holds_it() -> None:
+    text = "a </note> b </NOTE > c < / note d </notes> e <note>"
+
+    assert element("note", text, by='x">\n</note>') == (
+        "<note by='x\"&gt;&#10;&lt;/note&gt;'>\n"
+        "a <\\/note> b <\\/NOTE > c <\\ / note d <\\/notes> e <note>\n</note>"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,13 +15,16 @@ import pytest
 from pegboard import Executor, builtin
 from pegboard.compat import moltbot, nanobot, nanobot_net
 from pegboard.config.schedules import Heartbeat, ScheduleSettings
+from pegboard.core.errors import InvalidArguments
 from pegboard.core.limits import SystemClock
 from pegboard.core.tool import Tool
 from pegboard.ports.messages import Destination
 from pegboard.ports.schedules import JobRequest
 from pegboard.ports.store import Store
+from pegboard.ports.subagents import Child
 from pegboard.runtime.scheduler import Scheduler
 from pegboard.services.schedules import StoredSchedules
+from pegboard.store.children import Children
 from pegboard.store.inbox import Inbox
 from pegboard.store.jobs import Jobs
 from pegboard.store.memory import MemoryStore
@@ -353,3 +357,63 @@ async def test_jobs_of_other_workspaces_are_listed_apart(
 
     assert await other.list() == []
     assert [j.message for j in await other.list(everywhere=True)] == ["a"]
+
+
+async def test_a_principal_of_the_gateway_has_the_jobs_of_its_own_sessions_only(
+    store: Store, schedules: StoredSchedules
+) -> None:
+    async with AsyncExitStack() as stack:
+
+        async def caller(session: str) -> Executor:
+            made = Executor(builtin("cron"), provide=[schedules], mode="full", session=session)
+            return await stack.enter_async_context(made)
+
+        owner, ann, bob = [await caller(s) for s in ("main", "gateway:ann:s", "gateway:bob:s")]
+        await Children(store).add(Child(id="c1", session="sub:c1", parent="gateway:ann:s"))
+        helper = await caller("sub:c1")
+        secret = (await ok(owner, "cron", action="add", message="pay", schedule="1h", name="pay"))["job"]
+        own = (await ok(ann, "cron", action="add", message="x", schedule="2h", session="isolated"))["job"]
+        await ok(owner, "cron", action="run", job_id="pay")
+        lists = [(await ok(c, "cron", action="list"))["jobs"] for c in (owner, ann, helper, bob)]
+        logs = [(await ok(c, "cron", action="runs"))["runs"] for c in (owner, ann)]
+        refused = [
+            await bob.call("cron", {"action": action, "job_id": job})
+            for action in ("remove", "disable", "run", "runs", "enable")
+            for job in (secret["id"], "pay", own["id"])
+        ]
+        within = await caller(own["session"])
+        nested = await within.call("cron", {"action": "add", "message": "x", "schedule": "1h"})
+        kept = await schedules.list()
+
+    assert [[j["id"] for j in jobs] for jobs in lists] == [
+        [secret["id"], own["id"]], [own["id"]], [own["id"]], []
+    ]  # fmt: skip
+    assert [len(rows) for rows in logs] == [1, 0]
+    assert {str(r.error.code) for r in refused if r.error} == {"not_found"} and len(refused) == 15
+    assert not any("pay" in str(r.error.hint) for r in refused if r.error)
+    assert [(j.id, j.enabled) for j in kept] == [(secret["id"], True), (own["id"], True)]
+    assert own["session"] == f"gateway:ann:schedule:{own['id']}" and not nested.ok
+
+
+async def test_a_job_that_no_session_could_run_is_refused_and_a_name_is_one_line(
+    schedules: StoredSchedules,
+) -> None:
+    request = JobRequest(message="x", schedule="1h", name="a\n b ")
+    for key in ("a\x07b", " ", "s" * 300):
+        with pytest.raises(InvalidArguments):
+            await schedules.add(request, session=key)
+    job = await schedules.add(request, session="s")
+    with pytest.raises(InvalidArguments):
+        await schedules.update(job.id, {"session": "a\x07b"})
+    renamed = await schedules.update(job.id, {"name": "c\nd"})
+
+    assert (job.name, renamed.name, renamed.session) == ("a b", "c d", "s")
+
+
+async def test_a_job_for_one_time_that_was_run_by_hand_has_a_history(schedules: StoredSchedules) -> None:
+    job = await schedules.add(JobRequest(message="x", schedule="1h"))
+    other = await schedules.add(JobRequest(message="y", schedule="2h"))
+    await schedules.run(job.id)
+
+    assert [row.job for row in await schedules.runs(job.id)] == [job.id]
+    assert await schedules.runs(other.id) == []

@@ -108,7 +108,7 @@ async def test_in_mode_read_only_nothing_is_changed_or_restarted(settings: Path,
     ("session", "origin"),
     [
         ("gateway:ann:s", {"channel": "gateway", "sender": "ann"}),
-        ("agent:general:subagent:task:1", {"channel": "system"}),
+        ("agent:general:subagent:task:1", {"channel": "gateway", "sender": "owner"}),
         ("telegram:user:1", {"channel": "telegram", "sender": "1"}),
         ("s", {"channel": "webhook"}),
     ],
@@ -136,7 +136,8 @@ async def test_only_the_owners_sessions_reach_it(
 
         from pegboard.core.content import ToolCall
 
-        context = replace(executor.context, origin=origin)
+        depth = int("subagent" in session)
+        context = replace(executor.context, origin=origin, depth=depth)
         arguments = {"action": action, "base_hash": "x", "set": {"mode": "full"}}
         done = await executor.pipeline.call(ToolCall("c1", "gateway", arguments), context)
 

@@ -35,6 +35,7 @@ from pegboard.core.policy.approval import Approver, NamedByPerson, Refused
 from pegboard.core.policy.budgets import Spent
 from pegboard.core.policy.policy import PROPOSE_PLAN, Policy
 from pegboard.core.result import text_of
+from pegboard.core.session_key import GATEWAY, principal_of
 from pegboard.core.tool_search import BEYOND
 from pegboard.core.toolkit import Toolkit
 from pegboard.core.transcript import AssistantMessage, Usage, UserMessage
@@ -521,6 +522,10 @@ class Agent:
         meter = wiring.safeguards.meter
         context = replace(self.executor.context, model=model.name)
         origin = _origin(message, None if run is None or history is None else history.run)
+        if principal := principal_of(state.session):
+            # Whatever woke its session, a job or another session too: what runs there is for this principal.
+            kept = {k: v for k, v in origin.items() if k == "message_id"}
+            origin = {"channel": GATEWAY, "sender": principal, **kept}
         if origin:
             context = replace(context, origin=origin)
         turn_context = replace(context, run=state.id, session=state.session)

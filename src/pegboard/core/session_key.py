@@ -9,6 +9,8 @@ from pegboard.core.errors import InvalidArguments, format_value
 
 MAIN: Final = "main"
 """The agent of a key that names none."""
+GATEWAY: Final = "gateway"
+"""The channel of the sessions of a gateway's principals, and of the messages that come in over HTTP."""
 _LONGEST: Final = 256
 
 
@@ -65,6 +67,13 @@ class SessionKey:
                 (self.kind, other.kind), (self.agent, other.agent or MAIN), (self.thread, other.thread),
             )
         )  # fmt: skip
+
+
+def principal_of(session: str) -> str:
+    """The name of the gateway's principal that a session belongs to by its key; empty = the owner."""
+    channel, _, rest = session.partition(":")
+    name, colon, _ = rest.partition(":")
+    return name if channel == GATEWAY and colon else ""
 
 
 def check_session_key(text: str) -> str:

@@ -37,7 +37,7 @@ from pegboard.net.asgi.sse import EventResponse, event_text
 from pegboard.runtime.turns import ASKED_AGAIN
 from pegboard.services.approvals import PendingCall
 from pegboard.services.principals import Principal
-from pegboard.services.sessions import with_attached
+from pegboard.services.sessions import element, with_attached
 from pegboard.store.answers import Answer
 from pegboard.store.runs import RunRow
 
@@ -275,7 +275,7 @@ def _task(body: AguiInput, *, known: bool) -> tuple[str, tuple[str, ...]]:
         raise InvalidArguments("messages holds no message of the user", hint="Send role user last.")
     given = [ChatMessage(role=m.role, content=_spoken(m)) for m in spoken]  # pyright: ignore[reportArgumentType]
     task, labels = task_of(given[-1:] if known else given)
-    parts = [f'<context name="{c.description}">\n{c.value}\n</context>' for c in body.context or ()]
+    parts = [element("context", c.value, name=c.description) for c in body.context or ()]
     if parts:
         task, labels = with_attached(task, parts), (f"{UNTRUSTED}:client",)
     return task, labels

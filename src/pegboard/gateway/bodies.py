@@ -190,17 +190,18 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class ChatRequest(BaseModel):
-    """A request of `/v1/chat/completions`; parameters of sampling are accepted and not used."""
+    """A request of `/v1/chat/completions`; parameters of sampling are accepted and not used. Clients send null for what
+    they leave out."""
 
     model_config = ConfigDict(extra="ignore")
 
-    model: str = ""
+    model: str | None = None
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]
-    stream: bool = False
+    stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: list[Any] | None = None
     n: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from itertools import takewhile
 from typing import Any, Final
 
 from sse_starlette import ServerSentEvent
@@ -19,7 +20,7 @@ from pegboard.gateway.errors import Json, error_response
 from pegboard.gateway.live import LiveRuns
 from pegboard.gateway.pieces import PieceRedactor
 from pegboard.net.asgi.sse import EventResponse, event_text
-from pegboard.services.sessions import with_attached
+from pegboard.services.sessions import element, with_attached
 from pegboard.store.encoding import without_secrets
 from pegboard.store.runs import RunRow
 
@@ -27,6 +28,7 @@ MODEL: Final = "pegboard"
 """The name under which the agent with its own model is offered."""
 _FINISH: Final = {"limit": "length"}
 _SOURCE: Final = "client"
+_STOPPED: Final = "the gateway is being stopped"
 
 
 class ChatCompletions:
@@ -60,18 +62,18 @@ class ChatCompletions:
                 hint="Leave tools and n out; the agent has its own tools.",
             )
         task, labels = task_of(body.messages)
-        model = None if body.model in ("", MODEL) else body.model
+        model = None if body.model in (None, "", MODEL) else body.model
         run, _ = await self._live.start(task, model=model, labels=labels, by=caller(request))
         row = await self._app.runs.get(run)
         shown = body.model or MODEL
         headers = {"X-Pegboard-Run": run}
         if body.stream:
-            usage = body.stream_options is not None and body.stream_options.include_usage
+            usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventResponse(self._chunks(row, shown, usage=usage), headers=headers)
         async for _, event in self._live.follow(row):
             if isinstance(event, RunFinished):
                 return self._completion(event, shown, headers)
-        return error_response(503, "unavailable", "the gateway is being stopped", "Try again later.")
+        return error_response(503, "unavailable", _STOPPED, "Try again later.")
 
     def _completion(self, event: RunFinished, model: str, headers: dict[str, str]) -> Any:
         if event.status == "failed":
@@ -96,9 +98,13 @@ class ChatCompletions:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
             return ServerSentEvent(event_text({**head, "choices": [choice]}))
 
+        def fault(code: str, message: str, hint: str = "") -> ServerSentEvent:
+            return ServerSentEvent(event_text({"error": {"code": code, "message": message, "hint": hint}}))
+
         yield chunk({"role": "assistant", "content": ""})
-        pieces, before = PieceRedactor(self._app.redactor.redact), False
+        pieces, before, ended = PieceRedactor(self._app.redactor.redact), False, False
         async for _, event in self._live.follow(row):
+            ended = isinstance(event, RunFinished) and event.status != "suspended"
             match event:
                 case TextPiece(text):
                     # The texts of two turns, with calls in between, are two paragraphs.
@@ -114,14 +120,15 @@ class ChatCompletions:
                     yield chunk({"content": ("\n\n" if before else "") + _waits(event)})
                     before = True
                 case RunFinished(status="failed"):
-                    error = {"code": "model_error", "message": self._text(event.error), "hint": ""}
-                    yield ServerSentEvent(event_text({"error": error}))
+                    yield fault("model_error", self._text(event.error))
                 case RunFinished():
                     yield chunk({}, _FINISH.get(event.status, "stop"))
                     if usage:
                         yield ServerSentEvent(event_text({**head, "choices": [], "usage": _usage(event)}))
                 case _:
                     pass
+        if not ended:  # What came so far must not pass for a whole answer.
+            yield fault("unavailable", _STOPPED, f"See run {row.id}.")
         yield ServerSentEvent("[DONE]")
 
     def _text(self, text: str) -> str:
@@ -134,13 +141,15 @@ def task_of(messages: list[ChatMessage]) -> tuple[str, tuple[str, ...]]:
     Raises:
         InvalidArguments: the last message is not the user's, or holds something else than text.
     """
-    if messages[-1].role != "user" or not (task := _content(messages[-1])).strip():
+    # Some clients put their instructions behind what the user says.
+    behind = takewhile(lambda message: message.role in ("system", "developer"), reversed(messages))
+    said = messages[: len(messages) - len(list(behind))][-1:]
+    if not said or said[0].role != "user" or not (task := _content(said[0])).strip():
         raise InvalidArguments("the last message must be a text of the user", hint="Send role user last.")
     parts: list[str] = []
-    for message in messages[:-1]:
-        text = _content(message).replace("</message>", "<\\/message>")
-        if text.strip():
-            parts.append(f'<message role="{message.role}">\n{text}\n</message>')
+    for message in (one for one in messages if one is not said[0]):
+        if (text := _content(message)).strip():
+            parts.append(element("message", text, role=message.role))
     foreign = any(message.role != "user" for message in messages)
     return with_attached(task, parts), (f"{UNTRUSTED}:{_SOURCE}",) if foreign else ()
 
@@ -150,11 +159,13 @@ def _content(message: ChatMessage) -> str:
         return message.content or ""
     texts: list[str] = []
     for part in message.content:
-        if part.get("type") != "text" or not isinstance(part.get("text"), str):
+        kind = part.get("type")
+        text = part.get(str(kind)) if kind in ("text", "refusal") else None
+        if not isinstance(text, str):
             raise InvalidArguments(
-                f"a part of type {str(part.get('type'))[:40]!r} is not supported", hint="Send text parts."
+                f"a part of type {str(kind)[:40]!r} is not supported", hint="Send text parts."
             )
-        texts.append(part["text"])
+        texts.append(text)
     return "\n".join(texts)
 
 

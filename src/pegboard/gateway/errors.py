@@ -22,7 +22,7 @@ STATUS: Final = {
 
 _CODES: Final = {
     400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed",
-    413: "too_large", 415: "unsupported_media_type", 429: "too_many_requests",
+    409: "conflict", 413: "too_large", 415: "unsupported_media_type", 429: "too_many_requests", 503: "unavailable",
 }  # fmt: skip
 
 

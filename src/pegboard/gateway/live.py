@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from pegboard.core.call.call import new_id
-from pegboard.core.errors import PegboardError
+from pegboard.core.errors import PegboardError, PermissionDenied
 from pegboard.core.events import TRANSIENT, CallFinished, Event, ModelReplied, RunFinished, RunStarted
 from pegboard.gateway.errors import TooBusy
+from pegboard.models.resolve import names_place
 from pegboard.ports.messages import InboundMessage
 from pegboard.services.history import History
 from pegboard.services.principals import CHANNEL, OWNER, Principal
@@ -123,10 +124,16 @@ class LiveRuns:
 
         Raises:
             TooBusy: too many runs go on, or the gateway is being stopped.
-            PermissionDenied: the session is not the principal's.
+            PermissionDenied: the session is not the principal's, or it may not name such a model.
             ConfigError, ModelError, StoreError: see `Sessions.open`.
         """
         key = by.session(session)
+        # What the run reads is sent there, with a key of the owner's.
+        if model is not None and not by.may("administer") and names_place(model):
+            raise PermissionDenied(
+                f"the role {by.role} may not name a model by an address or a file",
+                hint="Leave model out, or use PROVIDER:NAME.",
+            )
         if self._stopping or len(self._tasks) >= MAX_RUNS:
             raise TooBusy(
                 "the gateway is being stopped" if self._stopping else f"{MAX_RUNS} runs are going on",

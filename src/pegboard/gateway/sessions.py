@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -77,7 +78,7 @@ class SessionEndpoints:
 
     async def show_session(self, request: Request) -> Any:
         """A session: its runs, and its stored events page by page."""
-        key = request.path_params["key"]
+        key = await self._key(request)
         rows = await self._app.runs.list(session=key, everywhere=True, limit=MAX_ROWS)
         if not rows:
             raise _missing(key)
@@ -94,7 +95,7 @@ class SessionEndpoints:
 
     async def list_notices(self, request: Request) -> Any:
         """What was sent to the channel `console` for this session, oldest first."""
-        key = request.path_params["key"]
+        key = await self._key(request)
         items = await self._app.messages.shown_in(key)
         if not items and not await self._app.runs.list(session=key, everywhere=True, limit=1):
             raise _missing(key)
@@ -103,7 +104,7 @@ class SessionEndpoints:
     async def send_message(self, request: Request) -> Any:
         """Say something in a session: the run that goes on reads it before its next request, else one starts."""
         body = await read_body(request, NewMessage, most=MAX_MESSAGE_BYTES)
-        key = request.path_params["key"]
+        key = await self._key(request)
         content = await with_files(self._app, body.content, body.files)
         running = await self._app.sessions.send(key, content, by=caller(request).name)
         if running is not None:
@@ -137,6 +138,18 @@ class SessionEndpoints:
         row = await self._find(request)
         await self._app.sessions.delete(row.key)
         return {"session": row.key, "deleted": True}
+
+    async def _key(self, request: Request) -> str:
+        """The key of the session that the path means, by a label or short form too; as it is where there is none yet.
+
+        Labels and short forms are the owner's: what a principal may reach is decided by the key as it is.
+        """
+        key = request.path_params["key"]
+        if caller(request).prefix or await self._app.runs.list(session=key, everywhere=True, limit=1):
+            return key
+        with suppress(ConfigError):
+            return (await self._app.sessions.find(key)).key
+        return key
 
     async def _find(self, request: Request) -> SessionRow:
         key = request.path_params["key"]

@@ -23,7 +23,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
@@ -47,6 +47,8 @@ from pegboard.services.nodes import CONSOLE_NODE
 from pegboard.services.principals import Principal, may_see
 from pegboard.store.runs import RunRow
 
+Id: TypeAlias = str | int | None
+"""What a client calls a request of its own."""
 PATH: Final = "/api/ws"
 MAX_SOCKETS: Final = 500
 MAX_UNKNOWN: Final = 64
@@ -142,7 +144,7 @@ class _Connection:
         self._who = who
         self._count = count
         self._sending = asyncio.Lock()
-        self._follows: dict[str, asyncio.Task[None]] = {}
+        self._follows: dict[Id, asyncio.Task[None]] = {}
         self._canvas: NodeLink | None = None
 
     async def serve(self, find: Callable[[], Awaitable[Any]]) -> None:
@@ -185,7 +187,7 @@ class _Connection:
             _, code, said, hint = describe_error(error)
             await self._send("error", id=id, error={"code": code, "message": said, "hint": hint})
 
-    async def _act(self, type: str, id: str | int | None, fields: dict[str, Any]) -> None:
+    async def _act(self, type: str, id: Id, fields: dict[str, Any]) -> None:
         match type:
             case "ping":
                 await self._send("pong", id=id)
@@ -221,7 +223,7 @@ class _Connection:
                 row = await self._app.runs.stop(await self._run(_text(fields, "run")), wait_s=0.0)
                 await self._send("result", id=id, **shown(self._app, run_to_dict(row)))
             case "follow":
-                await self._follow(str(id), fields)
+                await self._follow(id, fields)
             case "canvas":
                 await self._offer_canvas()
                 await self._send("result", id=id)
@@ -229,7 +231,9 @@ class _Connection:
                 if self._canvas is not None:
                     self._canvas.on_answer({**fields, "type": type, "id": id})
             case "unfollow":
-                task = self._follows.pop(_text(fields, "follow"), None)
+                if not isinstance(follow := fields.get("follow"), str | int):
+                    raise InvalidArguments("follow is missing: the id of the request to follow")
+                task = self._follows.pop(follow, None)
                 if task is not None:
                     task.cancel()
                 await self._send("result", id=id, unfollowed=task is not None)
@@ -254,7 +258,7 @@ class _Connection:
 
     # -- following ----------------------------------------------------------------------------------
 
-    async def _follow(self, name: str, fields: dict[str, Any]) -> None:
+    async def _follow(self, name: Id, fields: dict[str, Any]) -> None:
         if name in self._follows:
             raise InvalidArguments(f"{name} is followed already", hint="Send another id.")
         if len(self._follows) >= MAX_FOLLOWS:
@@ -276,7 +280,7 @@ class _Connection:
                 raise InvalidArguments("follow needs run, session or approvals", hint="Name one of them.")
         self._follows[name] = asyncio.create_task(self._ending(name, work))
 
-    async def _ending(self, name: str, work: Awaitable[None]) -> None:
+    async def _ending(self, name: Id, work: Awaitable[None]) -> None:
         try:
             await work
         except PegboardError as error:
@@ -288,12 +292,12 @@ class _Connection:
         with suppress(WebSocketDisconnect, RuntimeError):
             await self._send("end", follow=name)
 
-    async def _run_events(self, name: str, row: RunRow, after: str) -> None:
+    async def _run_events(self, name: Id, row: RunRow, after: str) -> None:
         async with aclosing(cast(Any, events_of(self._app, self._live, row, place_of(after)))) as events:
             async for at, event in events:
                 await self._send("event", follow=name, run=row.id, at=at, event=event)
 
-    async def _session(self, name: str, session: str, after: str) -> None:
+    async def _session(self, name: Id, session: str, after: str) -> None:
         notices = asyncio.create_task(self._notices(name, session))
         try:
             await self._session_events(name, session, after)
@@ -301,7 +305,7 @@ class _Connection:
             notices.cancel()
             await asyncio.gather(notices, return_exceptions=True)
 
-    async def _session_events(self, name: str, session: str, after: str) -> None:
+    async def _session_events(self, name: Id, session: str, after: str) -> None:
         """The runs of a session one after the other, also those that begin later; `after` is `RUN AT`."""
         known, _, at = after.partition(" ")
         seen: set[str] = set()
@@ -315,7 +319,7 @@ class _Connection:
             known = ""
             await asyncio.sleep(_LOOK_S)
 
-    async def _notices(self, name: str, session: str) -> None:
+    async def _notices(self, name: Id, session: str) -> None:
         """What was sent to the channel console for a session, and what is; a client knows by the id what it has."""
         sent: set[str] = set()
         while True:
@@ -325,7 +329,7 @@ class _Connection:
                     await self._send("notice", follow=name, notice=shown(self._app, notice_of(item)))
             await asyncio.sleep(_NOTICES_S)
 
-    async def _approvals(self, name: str) -> None:
+    async def _approvals(self, name: Id) -> None:
         told: list[dict[str, Any]] | None = None
         while True:
             rows = [
@@ -365,6 +369,8 @@ class _Connection:
 def _read(text: str) -> dict[str, Any]:
     try:
         value: object = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # Half of a surrogate pair is no text, and no key.
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not isinstance(cast("dict[str, Any]", value).get("type"), str):

@@ -24,6 +24,7 @@ from pegboard.gateway.bodies import read_raw
 from pegboard.gateway.errors import Json
 from pegboard.gateway.openapi import Endpoint
 from pegboard.ports.messages import InboundMessage
+from pegboard.services.sessions import element
 from pegboard.store.inbox import Inbox
 
 SOURCE: Final = "webhook"
@@ -79,12 +80,10 @@ class WebhookEndpoints:
 
 def _message(hook: WebhookSettings, id: str, text: str, *, workspace: str) -> InboundMessage:
     digest = hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
-    # Nothing in the text can look like the end of it.
-    fenced = text.replace("</webhook", "<\\/webhook")
     told = hook.prompt or "This came in over a webhook. Do what it calls for, within your instructions."
     return InboundMessage(
         session=hook.session or f"{SOURCE}:{hook.name}:{digest}", id=f"{SOURCE}:{hook.name}:{digest}",
-        content=f'{told}\n\n<webhook name="{hook.name}">\n{fenced}\n</webhook>', by=SOURCE, channel=SOURCE,
+        content=f"{told}\n\n{element(SOURCE, text, name=hook.name)}", by=SOURCE, channel=SOURCE,
         sender_id=hook.name, labels=(f"{UNTRUSTED}:{SOURCE}",), workspace=workspace,
         metadata={"model": hook.model} if hook.model else {},
     )  # fmt: skip

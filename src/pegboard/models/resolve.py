@@ -225,6 +225,17 @@ def parse(text: str) -> ModelReference:
     return ModelReference(family, name[: at.start()], _checked_url(at[1], text))
 
 
+def names_place(text: str) -> bool:
+    """Whether a `--model` text says itself where the model is: at an address, or in a file of this machine.
+
+    Raises:
+        ConfigError: see `parse`.
+    """
+    reference = parse(text)
+    known = reference.family == "gguf" and reference.name in WEIGHTS
+    return bool(_AT.search(text)) or (reference.family in ("gguf", "scripted") and not known)
+
+
 def _meant(text: str) -> str:
     """The form that a text without a known provider most likely means."""
     provider, slash, name = text.partition("/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -73,6 +73,7 @@ class Child:
         depth: 1 for a child of the main agent.
         status: running until it has reported.
         started, ended: seconds since the epoch; `ended` 0 while it is active.
+        origin: channel and sender of the run that started it, to which rules and grants apply.
         labels: taint labels that it was started with; once it has ended, those of what it has read too.
         answer, error, usage: how it ended.
     """
@@ -89,6 +90,7 @@ class Child:
     status: Status = "running"
     started: float = 0.0
     ended: float = 0.0
+    origin: Mapping[str, str] = field(default_factory=dict[str, str])
     labels: tuple[str, ...] = ()
     answer: str = ""
     error: str = ""

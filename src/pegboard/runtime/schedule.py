@@ -234,6 +234,8 @@ def _checked(read: str | float | timedelta | datetime, zone: str, now: float) ->
             return At(at=float(int(now + read.total_seconds())), zone=zone)
         case datetime():
             at = _instant(read)
+            if at <= now:  # Where clocks go back, the second of two equal times may be still to come.
+                at = _instant(read.replace(fold=1))
             if at <= now:
                 raise InvalidArguments(
                     f"{shown_time(at, zone)} has passed: it is {shown_time(now, zone)} now",
@@ -279,6 +281,7 @@ _UNIT: Final = r"(?:s|sec|secs|seconds?|m|min|mins|minutes?|h|hrs?|hours?|d|days
 _LENGTH: Final = rf"(?P<length>(?:\d+(?:\.\d+)? ?{_UNIT}(?:,? (?:and )?|,)?)+)"
 _TIME: Final = r"(?:at )?(?:(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[ap]\.?m\.?)?|(?P<named>noon|midnight))(?: o'clock)?"
 _DAY: Final = r"(?:sun|mon|tue|tues|wed|thu|thur|thurs|fri|sat)(?:(?:d|nes|rs|ur)?days?)?"
+_ONE_DAY: Final = r"(?:sun|mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?)(?:day)?"
 _DAYLIST: Final = (
     rf"(?P<days>day|weekdays?|workdays?|weekends?|{_DAY}(?:(?:, ?| and | & |, and | to |-| through ){_DAY})*)"
 )
@@ -363,16 +366,14 @@ def _weekly(found: re.Match[str], now: datetime) -> str:
         return f"{minute} {hour} * * 1-5"
     if days.startswith("weekend"):
         return f"{minute} {hour} * * 0,6"
-    named = [_DAYS.index(day[:3]) for day in re.findall(_DAY, days)]
-    return f"{minute} {hour} * * {_days(named, ranged=re.search(' to |-|through', days) is not None)}"
+    spans = re.findall(rf"({_DAY})(?:(?: to |-| through )({_DAY}))?", days)
+    return f"{minute} {hour} * * {_days([[_DAYS.index(day[:3]) for day in span if day] for span in spans])}"
 
 
-def _days(named: list[int], *, ranged: bool) -> str:
-    """Days of the week as cron writes them, Sunday 0; ranged: from the first of two to the second."""
-    if ranged and len(named) == 2:
-        first, last = named
-        named = [day % 7 for day in range(first, last + 1 + 7 * (last < first))]
-    return ",".join(map(str, sorted(set(named))))
+def _days(spans: list[list[int]]) -> str:
+    """Days of the week as cron writes them, Sunday 0; of each span its only day, or from its first to its last."""
+    named = {day % 7 for span in spans for day in range(span[0], span[-1] + 1 + 7 * (span[-1] < span[0]))}
+    return ",".join(map(str, sorted(named)))
 
 
 def _daily(found: re.Match[str], now: datetime) -> str:
@@ -429,8 +430,8 @@ def _weekly_zh(found: re.Match[str], now: datetime) -> str:
         return f"{minute} {hour} * * 0,6"
     if "工作" in days:
         return f"{minute} {hour} * * 1-5"
-    named = [_DAYS_ZH[c] for c in days if c in _DAYS_ZH]
-    return f"{minute} {hour} * * {_days(named, ranged='到' in days or '至' in days)}"
+    spans = re.findall("([一二三四五六日天])(?:[到至](?:周|星期|礼拜)?([一二三四五六日天]))?", days)
+    return f"{minute} {hour} * * {_days([[_DAYS_ZH[day] for day in span if day] for span in spans])}"
 
 
 def _daily_zh(found: re.Match[str], now: datetime) -> str:
@@ -458,6 +459,7 @@ _FORMS: Final = _forms(
     (rf"every {_LENGTH}", _interval),
     (r"every (?P<length>second|minute|hour)", _interval),
     (rf"(?:in )?{_LENGTH}(?: from now)?", _delay),
+    (rf"on (?P<day>{_ONE_DAY}),? {_TIME}", _once),
     (rf"(?:every|on|each) {_DAYLIST},? {_TIME}", _weekly),
     (rf"weekly on {_DAYLIST},? {_TIME}", _weekly),
     (rf"(?P<days>weekdays|workdays|weekends|{_DAY}s) {_TIME}", _weekly),
@@ -467,7 +469,7 @@ _FORMS: Final = _forms(
     (rf"(?:every month|monthly) on (?:the )?(?P<date>\d{{1,2}})(?:st|nd|rd|th)?,? {_TIME}", _monthly),
     (r"hourly", _hourly),
     (rf"(?:every|each) {_DAYLIST}|daily|weekly|monthly|weekdays|today|tomorrow", _no_time),
-    (rf"(?:next |on )?(?P<day>today|tomorrow|{_DAY}),? {_TIME}", _once),
+    (rf"(?:next )?(?P<day>today|tomorrow|{_DAY}),? {_TIME}", _once),
     (r"(?P<day>)at (?:(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[ap]\.?m\.?)?|(?P<named>noon|midnight))", _once),
     (r"(?P<day>)(?P<named>)(?P<hour>\d{1,2}):(?P<minute>\d\d) ?(?P<half>[ap]\.?m\.?)?", _once),
     (r"每天|每日|每周|每星期|每月|今天|明天", _no_time),

@@ -356,6 +356,7 @@ class SubagentRuns:
             session=before.session if before is not None else f"agent:{agent or GENERAL.name}:subagent:task:{id}",
             label=request.label or (before.label if before is not None else ""), depth=context.depth + 1,
             started=self._clock.now(), labels=tuple(sorted(context.labels)),
+            origin={k: v for k, v in context.origin.items() if k in ("channel", "sender")},
         )  # fmt: skip
 
 
@@ -381,8 +382,8 @@ def _own_run(child: Child, events: Iterable[Event]) -> tuple[str | None, RunFini
 
 def _first_message(child: Child) -> InboundMessage:
     return InboundMessage(
-        session=child.session, content=child.task, id=child.id, by="agent", channel="system",
-        sender_id=child.parent, labels=child.labels,
+        session=child.session, content=child.task, id=child.id, by="agent", labels=child.labels,
+        channel=child.origin.get("channel", "system"), sender_id=child.origin.get("sender", child.parent),
     )  # fmt: skip
 
 

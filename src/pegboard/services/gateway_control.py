@@ -73,8 +73,9 @@ class ServedGateway:
     def check(self, action: str) -> None:
         """See GatewayControl."""
         context = current_context()
-        # What a chat, a webhook, another session or a subagent wrote has a channel of its own.
-        if context.origin.get("channel", "") not in ("", CHANNEL) or principal_of(context.session):
+        # What a chat, a webhook, another session or a subagent wrote has a channel of its own; a subagent's task has not.
+        foreign = context.origin.get("channel", "") not in ("", CHANNEL)
+        if foreign or context.depth or principal_of(context.session):
             raise PermissionDenied(
                 f"{action} is for sessions of the gateway's owner", hint="Ask the owner to do it."
             )

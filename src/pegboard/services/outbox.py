@@ -17,6 +17,7 @@ from pegboard.core.limits import Clock, SystemClock
 from pegboard.ports.channel import Channel, NotDelivered
 from pegboard.ports.messages import Attachment, Delivery, Destination, InboundMessage, OutboundMessage
 from pegboard.ports.store import Store, StoreError
+from pegboard.services.principals import check_recipient
 from pegboard.store.leases import Lease, Leases, SessionBusy
 from pegboard.store.outbox import Outbox, OutboxItem, StoredItem, chat_of
 
@@ -98,6 +99,7 @@ class StoredMessages:
         store = await self._store()
         channel = self._channel(message.to.channel)
         session, run, labels = _caller()
+        await check_recipient(session, message.to, store)
         message = self._clean(replace(message, labels=labels, workspace=self._workspace))
         check(channel, message)
         outbox = Outbox(store, clock=self._clock)

@@ -16,9 +16,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from pegboard.core.call.call import new_id
-from pegboard.core.errors import ConfigError, PermissionDenied
+from pegboard.core.errors import ConfigError, NotFound, PermissionDenied
 from pegboard.core.limits import Clock, SystemClock
-from pegboard.core.session_key import SessionKey
+from pegboard.core.session_key import GATEWAY as CHANNEL
+from pegboard.core.session_key import principal_of
+from pegboard.ports.messages import Destination
 from pegboard.ports.store import Conflict, Store
 from pegboard.store.children import Children
 from pegboard.store.table import Table
@@ -34,10 +36,10 @@ ROLES: Final[Mapping[str, frozenset[Scope]]] = {
 """What a role may do. `talk`: start runs and answer their questions; `view`: see its own; `view-all`: see
 everybody's; `call`: call tools without a run; `approve`: answer approvals of what it sees; `administer`: all else."""
 
-CHANNEL: Final = "gateway"
-"""The channel of the sessions of principals, and of the messages that come in over HTTP."""
 CALLS: Final = "_calls"
 """The last part of the key of the session that records a principal's single calls."""
+_SESSIONS: Final = frozenset({"session", "console"})
+"""Channels whose chats are sessions."""
 FRESH_S: Final = 1.0
 """Seconds for which the tokens that were read hold: a revoked one works no longer than that."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -104,26 +106,34 @@ OWNER: Final = Principal(name="owner", role="owner")
 """Whoever has the token that `pegboard serve` prints, or `PEGBOARD_TOKEN`."""
 
 
-def principal_of(session: str) -> str:
-    """The name of the principal that a session belongs to by its key; empty = the owner."""
-    if not session.startswith(f"{CHANNEL}:"):
-        return ""
-    return SessionKey.parse(session).kind
-
-
 async def may_see(principal: Principal, session: str, store: Store) -> bool:
     """Whether a principal sees a session: its own, those of its subagents, or all."""
-    if principal.sees_all:
-        return True
+    return principal.sees_all or (await principal_behind(session, store) or None) == principal.name
+
+
+async def principal_behind(session: str, store: Store) -> str:
+    """The name of the principal that a session, or the one that started it as a subagent, belongs to; empty = the owner."""
     children = Children(store)
     for _ in range(_DEPTH):
-        if session.startswith(principal.prefix):
-            return True
+        if name := principal_of(session):
+            return name
         child = await children.by_session(session)
         if child is None:
-            return False
+            return ""
         session = child.parent
-    return False
+    return ""
+
+
+async def check_recipient(session: str, to: Destination | None, store: Store) -> None:
+    """Let a session send to a chat: a session of another principal is none for it.
+
+    Raises:
+        NotFound: it is one; that it is there is not told.
+    """
+    if to is None or to.channel not in _SESSIONS or not (principal := await principal_behind(session, store)):
+        return
+    if await principal_behind(to.chat_id, store) != principal:
+        raise NotFound(f"no session {to.chat_id!r:.100}", hint="sessions_list shows those there are.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,23 +10,27 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pegboard.config.schedules import Heartbeat, ScheduleSettings
 from pegboard.core.context import current_context
 from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolError, Unsupported
 from pegboard.core.events import RunFinished
 from pegboard.core.limits import Clock, SystemClock
+from pegboard.core.session_key import check_session_key
 from pegboard.ports.messages import Destination, InboundMessage
 from pegboard.ports.schedules import Every, Job, JobRequest, JobRun
 from pegboard.ports.store import Conflict, Store, StoreError
 from pegboard.runtime.schedule import next_time, parse_schedule, schedule_text, shown_time, times_after
 from pegboard.runtime.scheduler import Scheduler, message_of, name_of
+from pegboard.services.principals import CHANNEL, check_recipient, principal_behind
 from pegboard.store.jobs import Jobs, StoredJob
 
 if TYPE_CHECKING:
     from pegboard.services.history import History
     from pegboard.services.runtime import Runtime
+
+R = TypeVar("R", Job, JobRun)
 
 _HEARTBEAT: Final = "heartbeat-"
 _OWN_SESSION: Final = "schedule:"
@@ -34,6 +38,8 @@ _MAIN: Final = "main"
 _SINGLE_CALLS: Final = "cli"
 _TRIES: Final = 20
 _TICK_S: Final = 1.0
+_MOST_RUNS: Final = 1000
+"""Rows of all logs together that are looked through for those of a principal."""
 _CHECK_S: Final = 30
 """Seconds that a job's check may take."""
 
@@ -41,7 +47,8 @@ _CHECK_S: Final = 30
 class StoredSchedules:
     """The jobs of a store.
 
-    Inside a call a job belongs to that call's session, and its answers go where that session's message came from.
+    Inside a call a job belongs to that call's session, and its answers go where that session's message came from. A call
+    in a session of a gateway's principal has the jobs of that principal's sessions only.
 
     Args:
         store: opens it.
@@ -75,38 +82,44 @@ class StoredSchedules:
             request: the job.
             session: the key of the session that it belongs to; empty = that of the running call, else `main`.
         """
-        jobs = await self._jobs()
+        jobs, principal = await self._jobs(), await self._principal()
         for _ in range(_TRIES):
-            job = self._job(request, f"j{os.urandom(4).hex()}", session)
+            job = self._job(request, f"j{os.urandom(4).hex()}", session, principal)
+            await check_recipient(_caller()[0], job.reply, await self._store())
             with suppress(Conflict):
                 await jobs.add(job)
                 return job
         raise Conflict("no free id was found for the job")
 
-    def _job(self, request: JobRequest, key: str, session: str = "") -> Job:
+    def _job(self, request: JobRequest, key: str, session: str = "", principal: str = "") -> Job:
         """The job that a request means."""
         here, origin, labels = _caller()
         session = session or here
-        if here.startswith(_OWN_SESSION):
+        # What a principal starts is its own, and so is the session of its job.
+        prefix = f"{CHANNEL}:{principal}:" if principal else ""
+        if here.removeprefix(prefix).startswith(_OWN_SESSION):
             raise Unsupported(
                 "a run that a schedule started cannot add schedules",
                 hint="Say in the answer what should be scheduled.",
             )
         if not request.message.strip():
             raise InvalidArguments("message is empty: it is what the session is told then")
+        check_session_key(session)
         now = self._clock.now()
         schedule = parse_schedule(request.schedule, request.zone or self.zone, now)
         return Job(
-            id=key, message=request.message, schedule=schedule, name=request.name.strip(), wake=request.wake,
-            session=f"{_OWN_SESSION}{key}" if request.isolated else session,
+            id=key, message=request.message, schedule=schedule, name=" ".join(request.name.split()), wake=request.wake,
+            session=f"{prefix}{_OWN_SESSION}{key}" if request.isolated else session,
             reply=_reply(request, origin, session), check=request.check, workspace=self._workspace,
             labels=labels, created_at=now, next_at=next_time(schedule, now),
         )  # fmt: skip
 
     async def list(self, *, everywhere: bool = False) -> Sequence[Job]:
         """See the port; `everywhere`: of all workspaces."""
-        jobs = await (await self._jobs()).list()
-        return [job for job in jobs if everywhere or job.workspace == self._workspace]
+        jobs = [
+            job for job in await (await self._jobs()).list() if everywhere or job.workspace == self._workspace
+        ]
+        return await self._own(jobs)
 
     async def update(self, job: str, changes: Mapping[str, Any]) -> Job:
         """See the port."""
@@ -145,7 +158,10 @@ class StoredSchedules:
     async def runs(self, job: str = "", *, limit: int = 20) -> Sequence[JobRun]:
         """See the port."""
         jobs = await self._jobs()
-        return await jobs.runs((await self._find(jobs, job)).job.id if job else "", limit=limit)
+        if job:
+            return await jobs.runs((await self._find(jobs, job)).job.id, limit=limit)
+        many = _MOST_RUNS if await self._principal() else limit
+        return (await self._own(await jobs.runs("", limit=many)))[:limit]
 
     def describe(self, job: Job | JobRequest | JobRun) -> dict[str, Any]:
         """See the port."""
@@ -210,6 +226,15 @@ class StoredSchedules:
                 message.id, "failed" if failed else "done", run=finished.run, note=note
             )
 
+    async def _principal(self) -> str:
+        """The gateway's principal that the running call is made for; empty = the owner."""
+        return await principal_behind(_caller()[0], await self._store())
+
+    async def _own(self, rows: Sequence[R]) -> list[R]:
+        """Those jobs, or rows of their logs, that the running call may see."""
+        principal, store = await self._principal(), await self._store()
+        return [r for r in rows if not principal or await principal_behind(r.session, store) == principal]
+
     async def _jobs(self) -> Jobs:
         return Jobs(await self._store(), keep=self._settings.keep_runs)
 
@@ -218,7 +243,9 @@ class StoredSchedules:
         if not job:
             raise InvalidArguments("say which job: its id, or its name", hint="List the jobs to see them.")
         with suppress(NotFound):
-            return await jobs.get(job)
+            found = await jobs.get(job)
+            if await self._own([found.job]):
+                return found
         here = await self.list()
         named = [one for one in here if one.name == job]
         if len(named) > 1:
@@ -244,6 +271,8 @@ class StoredSchedules:
             text = changes.get("schedule") or schedule_text(job.schedule)
             new["schedule"] = parse_schedule(text, zone, now)
         after = replace(job, **new)
+        after = replace(after, name=" ".join(after.name.split()))
+        check_session_key(after.session)
         if not after.message.strip():
             raise InvalidArguments("message is empty: it is what the session is told then")
         next_at = next_time(after.schedule, now) if after.enabled else None

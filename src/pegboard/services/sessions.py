@@ -723,6 +723,15 @@ async def agent_for(
         raise
 
 
+def element(tag: str, text: str, **attributes: str) -> str:
+    """Text of others between tags; nothing in it, or in a value, can look like their end."""
+    from xml.sax.saxutils import quoteattr
+
+    inside = re.sub(rf"<(?=\s*/\s*{tag})", "<\\\\", text, flags=re.IGNORECASE)
+    values = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
+    return f"<{tag}{values}>\n{inside}\n</{tag}>"
+
+
 def with_attached(text: str, parts: Sequence[str]) -> str:
     """A message with files or output beside it, which are not the person's own words."""
     if not parts:

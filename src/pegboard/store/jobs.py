@@ -183,7 +183,9 @@ class Jobs:
 
     async def runs(self, job: str = "", *, limit: int = KEEP) -> list[JobRun]:
         """The latest rows of a job's log, or of all logs, newest first."""
-        found = (await self._log.scan(prefix=f"{job}\x1f" if job else "")).values()
+        found = [*(await self._log.scan(prefix=f"{job}\x1f" if job else "")).values()]
+        if job:
+            found += [r for r in (await self._log.scan(prefix=f"{_ONCE}\x1f")).values() if r.job == job]
         rows = sorted(found, key=lambda r: (r.fired_at, r.at), reverse=True)[:limit]
         return [await self._as_it_is(row) for row in rows]
 

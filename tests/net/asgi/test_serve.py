@@ -168,6 +168,11 @@ async def test_a_client_that_was_cut_off_gets_the_rest_and_nothing_twice() -> No
     assert foreign.text.count("data: {") == 3
 
 
+@pytest.mark.parametrize("id", ["s." + "1" * 5000, "s.\u0663", "s.-1", "s.", ""])
+def test_what_is_no_id_of_an_event_is_the_beginning(id: str) -> None:
+    assert parse_event_id(id) == ("", 0)
+
+
 async def test_two_readers_of_one_stream_both_get_everything() -> None:
     stream = EventStream()
     readers = [asyncio.create_task(_read(stream)) for _ in range(2)]

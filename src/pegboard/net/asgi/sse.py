@@ -80,7 +80,7 @@ class EventStream:
 def parse_event_id(last_event_id: str) -> tuple[str, int]:
     """The stream's name and the message's number of a Last-Event-ID; `("", 0)` if it is none of ours."""
     name, _, number = last_event_id.rpartition(".")
-    return (name, int(number)) if number.isdecimal() else ("", 0)
+    return (name, int(number)) if number.isascii() and number.isdecimal() and len(number) < 19 else ("", 0)
 
 
 class EventResponse(EventSourceResponse):
