@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 DANGEROUS = [
+    # -- rules or a script on standard input, named by a `-` that the grammar drops in front of `<<` and `2>`
+    "make -f - <<E\nall:\n\trm -rf ~\nE",
+    "sed -f - a <<E\n1e id\nE",
+    "sed -f - <<E\n1e id\nE",
+    "cat x | sed -f - 2>/dev/null",
+    "cd src && awk -f - <<'E'\nBEGIN { system(\"id\") }\nE",
+    "awk -f <<E - 2>/dev/null\nBEGIN { system(\"id\") }\nE",
+    "make -f 2>/dev/null - <<E\nall:\nE",
+    "cat x | awk -f /dev/stdin a",
     # -- names that come to mean something else
     "alias sudo=./x",
     "alias git=/tmp/x; git push",
@@ -1024,6 +1033,9 @@ DANGEROUS = [
 ]
 
 BENIGN = [
+    "cat a - 2>/dev/null b",
+    "git archive HEAD | tar xf - 2>&1",
+    "cat - <<E > x\nhi\nE",
     "python3 -m pytest tests -q --maxfail=1 -k 'not slow'",
     "python3 -m json.tool data.json > pretty.json",
     "python3 -m timeit -s 'x=1' 'x+1'",
