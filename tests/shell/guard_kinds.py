@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 DANGEROUS = [
+    # -- what another program writes goes into a shell
+    "cat cmds | tee >(bash)",
+    "tee >(sh) < cmds",
+    "cat cmds > >(sh -s -- a)",
+    "make 2> >(bash)",
+    "ls -d .* > >(xargs rm -rf)",
+    "cat x > >(python3)",
+    "cat x > >(while read -r l; do $l; done)",
     # -- rules or a script on standard input, named by a `-` that the grammar drops in front of `<<` and `2>`
     "make -f - <<E\nall:\n\trm -rf ~\nE",
     "sed -f - a <<E\n1e id\nE",
@@ -1033,6 +1041,13 @@ DANGEROUS = [
 ]
 
 BENIGN = [
+    "make > >(tee build.log) 2> >(tee errors.log >&2)",
+    "exec > >(tee -a out.log) 2>&1",
+    "make 2> >(grep -v warning >&2)",
+    "ls > >(sort | uniq -c > counts)",
+    "ls > >(while read -r l; do echo \"$l\"; done)",
+    "ls > >(xargs wc -l)",
+    "ls > >(python3 count.py)",
     "cat a - 2>/dev/null b",
     "git archive HEAD | tar xf - 2>&1",
     "cat - <<E > x\nhi\nE",
