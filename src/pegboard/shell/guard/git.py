@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import Final, TypeAlias
 
 from pegboard.shell.guard.calls import UNKNOWN, URL, ProgramCall, is_loopback, stands_for
@@ -286,9 +286,10 @@ def _clean(call: ProgramCall, row: ProgramSpec) -> bool:
 
 
 def _rm(call: ProgramCall, row: ProgramSpec) -> bool:
+    options, operands = call.options(row)
     if not call.has("--cached"):
-        for word in [_pathspec(w) for w in call.args if not w.text.startswith("-")]:
-            call.delete(word, recursive=call.has("-r", "-rf", "-fr"))
+        for word in map(_pathspec, operands):
+            call.delete(word, recursive=any(o.flag == "-r" for o in options))
     return False
 
 
@@ -303,11 +304,9 @@ def _pathspec(word: Word) -> Word:
 
 
 def _rebase(call: ProgramCall, row: ProgramSpec) -> bool:
-    for word, after in pairwise((*call.args, _NO_WORD)):
-        if word.text in ("-x", "--exec"):
-            call.judge.script(call, after.text)
-        elif match := re.match(r"--exec=|-x(?=\S)", word.text):
-            call.judge.script(call, word.text[match.end() :])
+    for option in call.options(row)[0]:
+        if option.value is not None and (option.flag == "-x" or stands_for(option.flag, names("--exec"))):
+            call.judge.script(call, option.value.text)
     return False
 
 
@@ -321,8 +320,8 @@ def _bisect(call: ProgramCall, row: ProgramSpec) -> bool:
 def _submodule(call: ProgramCall, row: ProgramSpec) -> bool:
     texts = [w.text for w in call.args]
     if "foreach" in texts:
-        rest = texts[texts.index("foreach") + 1 :]
-        call.judge.script(call, " ".join(text for text in rest if not text.startswith("--")))
+        rest = dropwhile(lambda text: text.startswith("-"), texts[texts.index("foreach") + 1 :])
+        call.judge.script(call, " ".join(rest))
     elif call.has("update", "add", "sync"):
         call.found.connect("git remote", "git submodule reaches the submodules' remotes")
     return texts[:1] in (["status"], [])
