@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 DANGEROUS = [
+    # -- files of secrets that git prints
+    "git diff --no-index .env /dev/null",
+    "git diff HEAD~1 -- config/.env.production",
+    "git blame .env",
+    "git show HEAD:.env",
+    "git cat-file -p main:sub/id_rsa",
+    "git hash-object -w .env",
     # -- a command among the words of a program, in one word or behind a wrapper; what publishes or fetches; protected outputs
     "mise exec -- rm -rf .git",
     "mise x -- rm -rf ~",
@@ -1101,6 +1108,11 @@ DANGEROUS = [
 ]
 
 BENIGN = [
+    "git show HEAD:src/a.py",
+    "git show :.env.example",
+    "git check-ignore -v .env",
+    "git rm --cached .env",
+    "git log --oneline -- .env",
     "mise exec -- node -v",
     "mise x -- pytest -q",
     "mise run build",

@@ -187,12 +187,20 @@ def _operands(call: ProgramCall, command: str, row: ProgramSpec) -> None:
         return
     for word in call.args:
         text = word.text
+        if command in _SHOWS:
+            # `HEAD:.env` is a file too.
+            named = Word(text.rpartition(":")[2], word.source, word.glob)
+            if call.found.places.resolve(named.text, call.cwd).kind is PathZone.SECRET:
+                call.read(named)
+                continue
         path = text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")
         is_range = not text.startswith("../") and re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text)
         if path and text[:1] != "-" and not is_range:
             call.read(word, plain=False)
 
 
+_SHOWS: Final = names("annotate blame cat-file diff hash-object show")
+"""Commands that print what is in the files that they name."""
 _TAKES: Final = names(
     "-o --push-option --receive-pack --exec --upload-pack --depth --deepen -j --jobs --refmap"
 )
