@@ -109,6 +109,9 @@ DANGEROUS = [
     "declare -A BASH_ALIASES; BASH_ALIASES[ls]='rm -rf /'",
     "BASH_CMDS[ls]=./x; ls",
     # -- variables that send a program's configuration, code or options elsewhere
+    "CURL_HOME=. curl localhost:8000",
+    "WGETRC=./x wget localhost",
+    "SSLKEYLOGFILE=k curl localhost",
     "CARGO_HOME=/x cargo build",
     "CARGO_HOME=~/evil cargo test",
     "RUSTUP_HOME=/x rustc a.rs",
