@@ -172,7 +172,7 @@ def _run_fetched(call: ProgramCall, rest: Sequence[Word], *, always: bool = Fals
     if always or any(flag in _FETCHING or flag.startswith("--package=") for flag in own):
         call.ask(reason)
         call.found.connect("package registry", reason)
-    elif named and not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", named):
+    elif named and not re.fullmatch(r"(?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*", named):
         call.ask(f"{call.name} fetches {named.replace(HOLE, '…')} and runs it")
         call.found.connect("package registry", reason)
     if first is not None and not always:
