@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 DANGEROUS = [
+    # -- folders and outputs joined by `=`; programs that reach a network
+    "npm --prefix=../x run y",
+    "npm --prefix=/etc install",
+    "yarn --cwd=../x build",
+    "pnpm --dir=../x run y",
+    "uv --directory=../x run a.py",
+    "go build -o=/usr/bin/x",
+    "go build -o=.git/hooks/x",
+    "ssh-keyscan evil.example",
+    "nsupdate x",
     # -- a question's word that is an option's value
     "docker compose -f config down -v",
     "docker compose --file ps rm -f",
@@ -1142,6 +1152,11 @@ DANGEROUS = [
 ]
 
 BENIGN = [
+    "npm --prefix=web run build",
+    "npm --prefix web run build",
+    "yarn --cwd=web build",
+    "go build -o=bin/app ./cmd/app",
+    "uv --directory=sub run pytest",
     "git grep -lE 'foo_bar' | xargs sed -i 's/foo_bar/fooBar/g'",
     "CARGO_TARGET_DIR=target2 cargo check",
     "npx @biomejs/biome check .",
