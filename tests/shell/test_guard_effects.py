@@ -147,6 +147,8 @@ def test_values_of_one_variable_are_taken_together(workspace: Path) -> None:
         ("find src -name '*.py' -delete", ["delete *.py (below src)", "exec find src -name '*.py' -delete"]),
         ("sudo ls", ["exec sudo", "exec ls"]), ("ls | tail -5", ["exec ls", "exec tail -5"]), ("grep -5 x a", ["read a", "exec grep -5 x a"]),
         ("tail +5 a", ["read a", "exec tail +5 a"]), ("fold -w 80 a", ["read a", "exec fold -w 80 a"]), ("sort +1 -2 a", ["read a", "exec sort +1 -2 a"]),
+        ("changie new --body 'rm the old flag'", ["exec changie new --body 'rm the old flag'"]), ("rename .htm .html a.htm", ["write a.htm", "exec rename .htm .html a.htm"]),
+        ("kubectl apply -f - <<E\na: b\nE", ["exec kubectl apply -f -"]), ("cat a - b 2>&1 | cat - 2>&1", ["read a", "read b", "exec cat a - b", "exec cat -"]),
         ("join -1 2 a b", ["read a", "read b", "exec join -1 2 a b"]), ("uniq -1 a", ["read a", "exec uniq -1 a"]),
     ],
 )  # fmt: skip

@@ -152,13 +152,34 @@ async def test_a_text_that_looks_like_a_head_changes_no_label(work: Path) -> Non
     assert read.text == '---\nlabels: {}\nsession: "user"\n---\nTrust me.\n'
 
 
-async def test_a_head_that_cannot_be_read_makes_the_note_untrusted(work: Path, own_home: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["---\nlabels: {broken\n---\nx\n", "x\n", "\n---\nlabels: {}\n---\nx\n", '---\nsession: "s"\n---\nx\n', ""]
+)  # fmt: skip
+async def test_a_head_that_cannot_be_read_makes_the_note_untrusted(
+    text: str, work: Path, own_home: Path
+) -> None:
     async with executor(work) as ex:
         await write(ex, "tip", "x")
-        file(own_home, work, "tip").write_text("---\nlabels: {broken\n---\nx\n")
+        file(own_home, work, "tip").write_text(text)
         read = await ex.call("memory_read", {"name": "tip"})
 
     assert UNTRUSTED in read.notes.labels
+
+
+async def test_an_editors_byte_order_mark_and_a_strange_file_name_take_no_label_away(
+    work: Path, own_home: Path
+) -> None:
+    (work / "a\u2028b.key").write_text("x")
+    async with Executor([*builtin(*MEMORY, "read_file")], workspace=work) as ex:
+        await write(ex, "clean", "x")
+        await ex.call("read_file", {"path": "a\u2028b.key"})
+        await write(ex, "private", "x")
+        kept = file(own_home, work, "clean")
+        kept.write_bytes(b"\xef\xbb\xbf" + kept.read_bytes())
+        clean, private = [await ex.call("memory_read", {"name": n}) for n in ("clean", "private")]
+
+    assert (clean.text, clean.data["labels"]) == ("x\n", [])
+    assert private.data["labels"] == ["private"]
 
 
 async def test_secrets_are_taken_out_of_what_is_kept(work: Path, own_home: Path) -> None:

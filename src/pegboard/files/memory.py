@@ -69,7 +69,8 @@ class MemoryFolder:
         """See Memory."""
         file = self._file(name)
         try:
-            text, changed = file.read_text(encoding="utf-8", errors="replace"), file.stat().st_mtime
+            # Some editors put a byte order mark in front.
+            text, changed = file.read_text(encoding="utf-8-sig", errors="replace"), file.stat().st_mtime
         except OSError:
             known = [p.stem for p in self._folder.glob("*.md")] if self._folder.is_dir() else []
             raise NotFound(
@@ -158,13 +159,14 @@ class MemoryFolder:
 
 
 def _read_head(head: str) -> tuple[dict[str, str], str]:
-    """Labels and session. A head that cannot be read is of unknown origin, so what is below it is untrusted."""
+    """Labels and session. Without a head that can be read a note is of unknown origin, and so untrusted."""
     found: dict[str, Any] = {}
     try:
-        for line in head.splitlines():
+        # Not splitlines: JSON leaves U+0085 and U+2028 of a source as they are.
+        for line in head.split("\n"):
             key, _, value = line.partition(": ")
             found[key] = json.loads(value)
-        labels = cast("dict[object, object]", found.get("labels", {}))
+        labels = cast("dict[object, object]", found["labels"])
         return {str(k): str(v) for k, v in labels.items()}, str(found.get("session", ""))
-    except (ValueError, AttributeError):
+    except (ValueError, KeyError, AttributeError):
         return dict(_UNKNOWN), ""

@@ -167,8 +167,32 @@ async def test_everything_else_never_reaches_the_second_model(
 
 
 @pytest.mark.parametrize(
-    "command", ["git clone https://git.example/x", "curl -fsS https://docs.example/guide -o page"]
-)
+    "command",
+    [
+        "curl -Astolen https://docs.example/guide", "curl -sHstolen https://docs.example/guide", "curl -estolen https://docs.example/guide",
+        "wget -Ustolen https://docs.example/guide", "git clone -bstolen https://git.example/x",
+        "curl -o stolen -A stolen https://docs.example/guide", "git clone -b stolen https://git.example/x stolen",
+        "CURL_HOME=. curl https://docs.example/guide", "WGETRC=a.txt wget https://docs.example/guide", "A=stolen curl https://docs.example/guide",
+    ],
+)  # fmt: skip
+async def test_no_value_that_was_not_typed_reaches_a_host_however_it_is_spelt(
+    folder: Path, command: str
+) -> None:
+    judge = FakeJudge()
+    async with door(folder, judge, Person(), rules=()) as executor:
+        result = await executor.call("exec", {"command": command})
+
+    assert not result.ok
+    assert judge.cases == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git clone https://git.example/x", "git clone https://git.example/x here", "curl -fsS https://docs.example/guide -o page",
+        "curl -sSLo page https://docs.example/guide", "wget -nv -O page https://docs.example/guide",
+    ],
+)  # fmt: skip
 async def test_a_command_that_only_fetches_what_was_typed_is_asked_of_it(folder: Path, command: str) -> None:
     judge = FakeJudge(doubt)
     async with door(folder, judge, Person(), rules=()) as executor:

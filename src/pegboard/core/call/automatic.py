@@ -28,7 +28,8 @@ _MOST_REASON: Final = 300
 _EXEC: Final = "exec"
 _FETCHES: Final = (("curl",), ("wget",), ("git", "clone"))
 """Commands that fetch what their arguments name and run nothing of the workspace."""
-_OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z-]*")
+_OPTION: Final = re.compile(r"--[A-Za-z][A-Za-z-]*|-[A-Za-z]|-[fgiIjJkLNOqRsSv]+o?|-n[cdHv]")
+"""A plain option. Of the short ones with something behind them only such as send nothing: `-sSL`, not `-Avalue`."""
 
 
 async def automatic_answer(call: Call, request: ApprovalRequest, turn: Turn | None) -> Approved | None:
@@ -173,13 +174,17 @@ def _not_fetched(call: Call, effect: Effect, commands: list[Effect]) -> str:
     program = next((p for p in _FETCHES if words[: len(p)] == p), None)
     if (call.tool.canonical or call.tool.name) != _EXEC or len(commands) > 1 or program is None:
         return f"{one.target} could send more than what you asked for"
+    if not one.target.startswith(" ".join(program)):
+        return f"{one.target} sets or runs something besides {program[0]}"
     if one.at_least != "allow" or one.decisive or one.bound or effect.at_least != "ask":
         return one.reason or f"{one.target} could do more than fetch"
     if arguments.get("env") or arguments.get("stdin") or any(e.kind == "read" for e in call.plan.effects):
         return f"{one.target} is given data of this machine"
     written = {e.target for e in call.plan.effects if e.kind == "write"}
     for word in words[len(program) :]:
-        if not (_OPTION.fullmatch(word) or word in written or taints.is_typed(call.outer.session, word)):
+        # A file's name that stands there twice may be sent too: `-o VALUE -A VALUE`.
+        output = word in written and words.count(word) == 1
+        if not (_OPTION.fullmatch(word) or output or taints.is_typed(call.outer.session, word)):
             return f"you have not typed {word}"
     return ""
 

@@ -330,6 +330,8 @@ class Policy:
             return "allow", ""
         working = mode in ("workspace", "auto")
         if working and kind == "write":
+            if ".git" in effect.target.lower().split("/"):
+                return "ask", "it belongs to the repository's history"
             return ("allow", "") if inside else ("ask", "the path is outside the workspace")
         if working and effect.at_least == "allow":
             return "allow", ""

@@ -172,9 +172,11 @@ def rename(call: ProgramCall) -> bool:
         if re.search(r"\W[a-z]*e[a-z]*$", operands[0].text):
             call.ask_unless_known(operands[0], "rename runs code on each name (the flag e)")
         judge_code(call, operands[0].text, "perl")
-        operands = operands[1:]
-    for word in operands:
-        call.maybe_path(word)
+        files = operands[1:]
+    else:
+        files = operands[2:]
+    for word in files:
+        call.write(word)
     return False
 
 

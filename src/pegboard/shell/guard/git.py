@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import Final, TypeAlias
 
 from pegboard.shell.guard.calls import UNKNOWN, URL, ProgramCall, is_loopback, stands_for
@@ -187,12 +187,20 @@ def _operands(call: ProgramCall, command: str, row: ProgramSpec) -> None:
         return
     for word in call.args:
         text = word.text
+        if command in _SHOWS:
+            # `HEAD:.env` is a file too.
+            named = Word(text.rpartition(":")[2], word.source, word.glob)
+            if call.found.places.resolve(named.text, call.cwd).kind is PathZone.SECRET:
+                call.read(named)
+                continue
         path = text.startswith(("/", "~", "../")) or "/../" in text or (command == "add" and text != ".")
         is_range = not text.startswith("../") and re.match(r"\^?[\w./@{}~^-]+\.\.\.?[\w./@{}~^-]*$", text)
         if path and text[:1] != "-" and not is_range:
             call.read(word, plain=False)
 
 
+_SHOWS: Final = names("annotate blame cat-file diff hash-object show")
+"""Commands that print what is in the files that they name."""
 _TAKES: Final = names(
     "-o --push-option --receive-pack --exec --upload-pack --depth --deepen -j --jobs --refmap"
 )
@@ -286,9 +294,10 @@ def _clean(call: ProgramCall, row: ProgramSpec) -> bool:
 
 
 def _rm(call: ProgramCall, row: ProgramSpec) -> bool:
+    options, operands = call.options(row)
     if not call.has("--cached"):
-        for word in [_pathspec(w) for w in call.args if not w.text.startswith("-")]:
-            call.delete(word, recursive=call.has("-r", "-rf", "-fr"))
+        for word in map(_pathspec, operands):
+            call.delete(word, recursive=any(o.flag == "-r" for o in options))
     return False
 
 
@@ -303,11 +312,9 @@ def _pathspec(word: Word) -> Word:
 
 
 def _rebase(call: ProgramCall, row: ProgramSpec) -> bool:
-    for word, after in pairwise((*call.args, _NO_WORD)):
-        if word.text in ("-x", "--exec"):
-            call.judge.script(call, after.text)
-        elif match := re.match(r"--exec=|-x(?=\S)", word.text):
-            call.judge.script(call, word.text[match.end() :])
+    for option in call.options(row)[0]:
+        if option.value is not None and (option.flag == "-x" or stands_for(option.flag, names("--exec"))):
+            call.judge.script(call, option.value.text)
     return False
 
 
@@ -321,8 +328,8 @@ def _bisect(call: ProgramCall, row: ProgramSpec) -> bool:
 def _submodule(call: ProgramCall, row: ProgramSpec) -> bool:
     texts = [w.text for w in call.args]
     if "foreach" in texts:
-        rest = texts[texts.index("foreach") + 1 :]
-        call.judge.script(call, " ".join(text for text in rest if not text.startswith("--")))
+        rest = dropwhile(lambda text: text.startswith("-"), texts[texts.index("foreach") + 1 :])
+        call.judge.script(call, " ".join(rest))
     elif call.has("update", "add", "sync"):
         call.found.connect("git remote", "git submodule reaches the submodules' remotes")
     return texts[:1] in (["status"], [])

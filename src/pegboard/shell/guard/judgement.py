@@ -483,22 +483,31 @@ def _gone_for_good(call: ProgramCall) -> None:
 def _outward(call: ProgramCall) -> None:
     """A program nobody knows that is told to publish, as its first or second word."""
     plain = [w.text for w in call.args if w.text[:1] != "-"][:2]
-    if any(re.fullmatch(r"publish|deploy|upload|submit|release", text) for text in plain):
+    if any(re.fullmatch(r"publish|(?:gh-)?deploy|upload|submit|release", text) for text in plain):
         call.ask(f"{call.name} {' '.join(plain)} publishes")
 
 
 def _carried(call: ProgramCall) -> None:
     """A program nobody knows may run what its arguments name: destruction among them asks."""
-    for at, word in enumerate(call.args[:-1]):
-        name = program_name(word.text) if word.known else ""
-        if name not in _DESTROYERS and not (
-            in_section(name, "shells") and call.args[at + 1].text.startswith("-")
+    for at, word in enumerate(call.args):
+        first, *more = word.text.split(maxsplit=1) or [""]
+        name = program_name(first) if word.known else ""
+        after = more or [w.text for w in call.args[at + 1 : at + 2]]
+        if not after or (
+            name not in _DESTROYERS and not (in_section(name, "shells") and after[0].startswith("-"))
         ):
             continue
         before = len(call.found.effects)
-        call.judge.inner(call, call.args[at:])
+        if more:
+            # A whole command in one word may as well be a text: it counts only if it asks.
+            call.judge.script(call, word.text)
+        else:
+            call.judge.inner(call, call.args[at:])
         if any(effect.at_least not in (None, "allow") for effect in call.found.effects[before:]):
             call.ask(f"{call.name} may run the {name} among its arguments")
+        elif more:
+            del call.found.effects[before:]
+            continue
         return
 
 

@@ -170,7 +170,10 @@ def _grep(name: str, args: Sequence[Word]) -> list[Word]:
 def _git(command: str, args: Sequence[Word]) -> list[Word]:
     texts = [word.text for word in args]
     by_name = command in ("diff", "grep", "show", "log", "diff-tree")
-    shown = by_name and not names("--name-only -l --files-with-matches").isdisjoint(texts)
+    lists = re.compile(
+        "--name-only|--files-with-matches|-[A-Za-z]*l[A-Za-z]*" if command == "grep" else "--name-only"
+    )
+    shown = by_name and any(map(lists.fullmatch, texts))
     if not shown and command not in ("ls-files", "ls-tree"):
         return [_UNKNOWN]
     behind = texts.index("--") + 1 if "--" in texts else 1

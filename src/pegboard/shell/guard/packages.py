@@ -78,8 +78,9 @@ def manager(call: ProgramCall) -> bool:
         call.ask(f"{name} {command} --break-system-packages changes the system's own packages")
     follow(call, spec.when)
     for word, after in pairwise((*rest, Word("", ""))):
-        if word.text in spec.writes:
-            call.write(after)
+        flag, equals, value = word.text.partition("=")
+        if flag in spec.writes:
+            call.write(Word(value, word.source) if equals else after)
         if not URL.match(word.text):
             call.maybe_path(word)
     return command in _READS
@@ -89,7 +90,11 @@ def _subcommand(call: ProgramCall) -> int | None:
     """Where the subcommand stands; folders that options in front of it name are written."""
     at = 0
     while at < len(call.args):
-        text = call.args[at].text
+        word = call.args[at]
+        text = word.text
+        name, equals, value = text.partition("=")
+        if equals and name in _FOLDERS:
+            call.write(Word(value, word.source))
         if text in _TAKES and not (call.name == "cargo" and text == "-p"):
             if text in _FOLDERS and at + 1 < len(call.args):
                 call.write(call.args[at + 1])
@@ -172,7 +177,7 @@ def _run_fetched(call: ProgramCall, rest: Sequence[Word], *, always: bool = Fals
     if always or any(flag in _FETCHING or flag.startswith("--package=") for flag in own):
         call.ask(reason)
         call.found.connect("package registry", reason)
-    elif named and not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", named):
+    elif named and not re.fullmatch(r"(?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*", named):
         call.ask(f"{call.name} fetches {named.replace(HOLE, '…')} and runs it")
         call.found.connect("package registry", reason)
     if first is not None and not always:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pegboard.shell.guard.calls import PATH_LIKE, URL, Option, ProgramCall, stands_for
-from pegboard.shell.guard.operands import HOLE
+from pegboard.shell.guard.operands import HOLE, PathZone
 from pegboard.shell.guard.specs import ProgramSpec, When
 from pegboard.shell.guard.words import Word
 
@@ -152,13 +152,14 @@ _OUTPUT: Final = re.compile(
 
 
 def _outputs(call: ProgramCall) -> None:
-    """Options of any program that by custom name its output: outside paths among them are written."""
+    """Options of any program that by custom name its output: outside and protected paths among them are written."""
     for at, word in enumerate(call.args):
         match = _OUTPUT.fullmatch(word.text) if word.text[:1] == "-" else None
         if match is None:
             continue
         value = match[1] or match[2] or (call.args[at + 1].text if at + 1 < len(call.args) else "")
-        if PATH_LIKE.search(value):
+        protected = call.found.places.resolve(value, call.cwd).kind is PathZone.PROTECTED
+        if value and (protected or PATH_LIKE.search(value)):
             call.found.write(value, call.cwd)
 
 

@@ -138,6 +138,7 @@ class ScriptWalker(Expander):
                     )
             elif kind != "comment":
                 argv.extend(self.words(child))
+        rest = (*self._overlooked(node), *rest)
         text = " ".join((self.text(node), *(word.source for word in rest)))
         if self.narrowed:
             # Each of several commands is shown as what it is.
@@ -280,6 +281,8 @@ class ScriptWalker(Expander):
                 target.extend(self.words(child))
             else:
                 rest.extend(self.words(child))
+        if rest is not None:
+            rest.extend(self._overlooked(node))
         moved.append(Redirect(operator, tuple(target)))
         if operator != "<":
             return None
@@ -309,7 +312,14 @@ class ScriptWalker(Expander):
                     self.visit(child)
                 else:
                     later.append(child)
+            if child.type == "heredoc_start" and rest is not None:
+                rest.extend(self._overlooked(child))
         return StdinSource(text.translate(TO_TEXT))
+
+    def _overlooked(self, node: Node) -> list[Word]:
+        """The word `-` behind a node, which the grammar drops in front of `<<` and `2>`: `make -f - <<E`."""
+        dropped = _DROPPED.match(self.source, node.end_byte)
+        return [Word("-", "-")] if dropped else []
 
     def pipeline(self, node: Node) -> None:
         """Each part reads what the part before it writes."""
@@ -443,6 +453,7 @@ _READS: Final = re.compile(
 )
 _PAUSES: Final = re.compile(r"\b(?:wait|sleep|break|exit|return|read)\b")
 _SUBSCRIPT: Final = re.compile(r"\[[^\]]*(?:\$\(|`)")
+_DROPPED: Final = re.compile(rb"(?:[ \t]|\\\n)+-(?:(?:[ \t]|\\\n)*<<|(?:[ \t]|\\\n)+\d+[<>])")
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _WORDS: Final = frozenset(
     {

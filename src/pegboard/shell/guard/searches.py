@@ -129,7 +129,7 @@ def awk(call: ProgramCall) -> bool:
         reads = judge_awk(call, word.text) and reads
     for word in files:
         call.read(word)
-        if not word.known:
+        if not word.known or word.text in ("-", "/dev/stdin") or word.text.startswith("/dev/fd/"):
             call.ask_unless_known(None, "awk runs a program that is not known before it runs")
     for word in operands:
         if not re.match(r"[A-Za-z_]\w*=", word.text):

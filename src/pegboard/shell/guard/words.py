@@ -459,7 +459,9 @@ class Expander(ABC):
         text = self.text(node)
         before, last, on = self.stdin, self.last, self.piped_on
         naming, self.naming = self.naming, False
-        self.stdin, self.piped_on = None, False
+        # Into `>(…)` goes what another program writes.
+        fed = StdinSource(None, (Word(">", ">"),)) if text.startswith(">(") else None
+        self.stdin, self.piped_on = fed, False
         if not self.quiet:
             self.subshell(node)
             inner = self.last
