@@ -241,6 +241,14 @@ async def test_a_command_sees_the_files_and_says_what_stands_in_changed_lines_th
     assert lines(second) == ["a.toy:4:1: error: two (lint)"]
 
 
+async def test_a_command_may_say_it_on_standard_error_as_compilers_do(tmp_path: Path) -> None:
+    script = LINT.replace("{line.split()[1]}')", "{line.split()[1]}', file=sys.stderr)")
+    async with Work(tmp_path, command(sys.executable, "-c", script, "{file}")) as work:
+        report = await work.write(a="fine\nBAD one\n")
+
+    assert lines(report) == ["a.toy:2:1: error: one (lint)"]
+
+
 async def test_a_command_over_the_whole_project_says_what_broke_in_other_files(tmp_path: Path) -> None:
     script = "import os\nprint('b.toy(3,7): error TS1: broken') if 'BREAK' in open('a.toy').read() else 0"
     async with Work(tmp_path, command(sys.executable, "-c", script)) as work:
