@@ -113,6 +113,7 @@ def test_kept_workspaces_are_named(pegboard: Run, workspace: Path) -> None:
         ('[[tasks]]\nname = "a"', "tasks.0.task: Field required"),
         ('[[tasks]]\nname = "a"\ntask = "b"\nchekc = "c"', "tasks.0.chekc"),
         ('[[tasks]]\nname = "a"\ntask = "b"\nmust = ["nonsense"]', "nonsense"),
+        ('[[tasks]]\nname = "a"\ntask = "b"\nnever = ["reed:x"]', "evals.toml: the effect 'reed:x' of 'a': "),
         ('[[tasks]]\nname = "a"\ntask = "b"\nworkspace = "nowhere"', "'nowhere'"),
         ('[[tasks]]\nname = "a"\ntask = "b"\n[[tasks]]\nname = "a"\ntask = "c"', "two tasks are named 'a'"),
         ("[[tasks", "evals.toml"),

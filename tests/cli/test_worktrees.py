@@ -101,6 +101,19 @@ def test_a_subfolder_stays_the_workspace(pegboard: Run, repository: Path) -> Non
     assert [r["result"]["error"] is None for r in results] == [True, False]
 
 
+def test_a_subfolder_of_which_nothing_is_committed_is_empty_there(pegboard: Run, repository: Path) -> None:
+    (repository / "draft").mkdir()
+    (repository / "draft" / "mine.txt").write_text("mine\n")
+
+    done = run(
+        pegboard, script(repository, write("new.txt", "n\n")), "--workspace", str(repository / "draft")
+    )
+
+    assert done.status == 0, done.err
+    (tree,) = worktrees(repository)
+    assert [p.name for p in (tree / "draft").iterdir()] == ["new.txt"]
+
+
 def test_a_run_that_waits_keeps_its_worktree_and_goes_on_there(pegboard: Run, repository: Path) -> None:
     (repository.parent / "ask.toml").write_text('rules = ["ask write:**"]')
     policy = ("--policy", "../ask.toml")

@@ -1010,6 +1010,52 @@ async def test_a_damaged_sheet_shows_its_rows_before_the_damage(reader: Document
     assert found.note == "Could not be read: sheet 'Sheet' after row 3."
 
 
+def without(data: bytes, name: str) -> bytes:
+    """The archive without the part whose name ends so; what leads to it stays."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(out, "w") as made:
+        for one in given.namelist():
+            if not one.endswith(name):
+                made.writestr(one, given.read(one))
+    return out.getvalue()
+
+
+@owes("D-17")
+async def test_a_missing_part_is_named_and_leaves_the_rest(reader: DocumentReader) -> None:
+    document = docx.Document()
+    document.add_heading("words", 1)
+    picture = io.BytesIO()
+    Pillow.new("RGB", (40, 40), (1, 2, 3)).save(picture, "BMP")
+    picture.seek(0)
+    document.add_picture(picture)
+    book = openpyxl.Workbook()
+    book.create_sheet("Other")["A1"] = "whole"
+    deck: Any = pptx.Presentation()
+    for title in ("One", "Two"):
+        deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = title
+
+    styles = await reader.read("docx", without(saved(document), "word/styles.xml"))
+    image = await reader.read("docx", without(saved(document), "image1.bmp"))
+    sheet = await reader.read("xlsx", without(saved(book), "sheet1.xml"))
+    slide = await reader.read("pptx", without(saved(deck), "slides/slide1.xml"))
+
+    assert styles.text == "words" and styles.note == "Could not be read: the part word/styles.xml."
+    assert image.text == "# words" and image.note == "Could not be read: the part word/media/image1.bmp."
+    assert "| 1 | whole |" in sheet.text and sheet.note == "Could not be read: sheet 'Sheet'."
+    assert slide.text == "## Slide 1\n\n## Slide 2: Two" and slide.note == "Could not be read: slide 1."
+
+
+@owes("D-17")
+async def test_damaged_styles_leave_the_text_of_a_word_document(reader: DocumentReader) -> None:
+    document = docx.Document()
+    document.add_paragraph("words")
+
+    found = await reader.read("docx", with_damage(saved(document), "word/styles.xml", b"<w:styles"))
+
+    assert found.text == "words"
+    assert found.note == "Could not be read: the part word/styles.xml."
+
+
 @owes("D-17")
 async def test_a_damaged_picture_leaves_the_text_of_a_word_document(reader: DocumentReader) -> None:
     document = docx.Document()

@@ -1,7 +1,7 @@
 """A language server in one file, for the language toy: run it as `python language_server.py [BEHAVIOUR …]`.
 
 A word `BAD` makes its line an error with the code `bad` and the rest of the line as its message, `MEH` a warning.
-`def NAME` defines a name, every other whole word that equals it uses it.
+`def NAME` defines a name, every other whole word that equals it uses it. Nothing is known of words behind `#`.
 
 Behaviours: `pull` answers textDocument/diagnostic and publishes nothing; `gate=FIFO` reads the FIFO before it says
 anything of a text with BAD in it; `crash` ends at the first BAD, `garbage` writes what is no LSP then, `mute` says nothing
@@ -90,12 +90,14 @@ def word_at(uri: str, position: dict[str, int]) -> str:
     line = TEXTS[uri].splitlines()[position["line"]]
     units = line.encode("utf-16-le")
     at = len(units[: 2 * position["character"]].decode("utf-16-le"))
+    if "#" in line[:at]:
+        return ""
     return next((m[0] for m in re.finditer(r"\w+", line) if m.start() <= at < m.end()), "")
 
 
 def uses(word: str) -> list[tuple[str, int, int, int, str]]:
     out: list[tuple[str, int, int, int, str]] = []
-    for path in sorted(ROOT.rglob("*.toy")):
+    for path in sorted(ROOT.rglob("*.toy")) if word else ():
         uri = path.as_uri()
         text = TEXTS.get(uri, path.read_bytes().decode("utf-8-sig"))
         for number, line in enumerate(re.split(r"\r\n|\n|\r", text)):

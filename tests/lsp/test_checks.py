@@ -241,6 +241,14 @@ async def test_a_command_sees_the_files_and_says_what_stands_in_changed_lines_th
     assert lines(second) == ["a.toy:4:1: error: two (lint)"]
 
 
+async def test_a_command_may_say_it_on_standard_error_as_compilers_do(tmp_path: Path) -> None:
+    script = LINT.replace("{line.split()[1]}')", "{line.split()[1]}', file=sys.stderr)")
+    async with Work(tmp_path, command(sys.executable, "-c", script, "{file}")) as work:
+        report = await work.write(a="fine\nBAD one\n")
+
+    assert lines(report) == ["a.toy:2:1: error: one (lint)"]
+
+
 async def test_a_command_over_the_whole_project_says_what_broke_in_other_files(tmp_path: Path) -> None:
     script = "import os\nprint('b.toy(3,7): error TS1: broken') if 'BREAK' in open('a.toy').read() else 0"
     async with Work(tmp_path, command(sys.executable, "-c", script)) as work:
@@ -266,11 +274,14 @@ async def test_a_command_that_does_not_end_is_ended(tmp_path: Path) -> None:
     [
         ("a.c:3:5: error: expected ';'", ("a.c", 3, 5, "error", "expected ';'")),
         ("./a.sh:2:1: warning: unused [SC2034]", ("a.sh", 2, 1, "warning", "unused [SC2034]")),
+        # As dash and bash write with -n.
+        ("a.sh: 2: Syntax error: \"fi\" unexpected", ("a.sh", 2, 0, "error", "Syntax error: \"fi\" unexpected")),
+        ("a.sh: line 2: syntax error near `fi'", ("a.sh", 2, 0, "error", "syntax error near `fi'")),
         ("a.py:9: error: Name 'x' is not defined  [name-defined]", ("a.py", 9, 0, "error", "Name 'x' is not defined [name-defined]")),
         ("src/a.ts(4,7): error TS2322: Type 'string'", ("src/a.ts", 4, 7, "error", "error TS2322: Type 'string'")),
         ("/ws/a.py:1:1: F401 unused", ("a.py", 1, 1, "error", "F401 unused")),
     ],
-    ids=["gcc", "shellcheck", "mypy", "tsc", "ruff"],
+    ids=["gcc", "shellcheck", "dash", "bash", "mypy", "tsc", "ruff"],
 )  # fmt: skip
 def test_the_lines_of_compilers_and_linters_are_read(output: str, expected: tuple[object, ...]) -> None:
     (found,) = diagnostics_in(f"checking 1 file\n{output}\nFound 1 error.\n", "lint", "/ws")

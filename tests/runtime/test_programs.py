@@ -78,6 +78,22 @@ found = await grep("pears")
     assert result.text == 'read 2\n{"texts": ["apples\\n", "pears\\n"], "lines": [1]}'
 
 
+@pytest.mark.parametrize(
+    "code", ["```python\n1 + 2\n```", "\n~~~\n1 + 2\n~~~\n", "```py\n'''a```'''\n1 + 2```"]
+)
+async def test_a_code_fence_around_a_program_is_no_part_of_it(work: Path, code: str) -> None:
+    async with executor(work) as ex:
+        assert (await run(ex, code)).data == 3
+
+
+async def test_the_calls_of_a_failed_program_are_counted(work: Path) -> None:
+    code = 'for _ in range(40):\n    await read_file("a.txt")\nawait glob("*")\n1 / 0'
+    async with executor(work) as ex:
+        result = await run(ex, code)
+
+    assert "Calls that were made before it: read_file (40 times), glob." in result.text
+
+
 async def test_a_file_that_was_read_before_is_read_again_in_a_program(work: Path) -> None:
     async with executor(work) as ex:
         result = await run(ex, 'for _ in "ab":\n    text = (await read_file("a.txt"))["text"]\ntext')

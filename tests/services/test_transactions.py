@@ -248,6 +248,35 @@ async def test_commits_land_with_their_objects_and_undo_takes_them_back(work: Pa
     git(work, "fsck", "--strict")
 
 
+@pytest.mark.parametrize("version", [2, 4])
+async def test_undo_passes_over_the_times_that_git_writes_into_its_index(work: Path, version: int) -> None:
+    git(work, "init", "--quiet")
+    git(work, "config", "index.version", str(version))
+    git(work, "add", "--all")
+    git(work, "commit", "--quiet", "-m", "first")
+    transaction = await opened(work)
+    transaction.note_run("run_1")
+    (transaction.copy / "n.txt").write_text("n\n")
+    (transaction.copy / "n2.txt").write_text("n2\n")
+    git(transaction.copy, "add", "n.txt", "n2.txt")
+    git(transaction.copy, "commit", "--quiet", "-m", "second")
+    await transaction.apply()
+    landed = (work / ".git/index").read_bytes()
+    git(work, "status")
+    assert (work / ".git/index").read_bytes() != landed
+
+    with App.open(workspace=work) as app:
+        git(work, "rm", "--quiet", "--cached", "a.txt")
+        with pytest.raises(Conflict, match=r"\.git/index"):
+            await app.undo.undo("run_1")
+        git(work, "add", "a.txt")
+        await app.undo.undo("run_1")
+
+    assert git(work, "log", "--format=%s").split() == ["first"]
+    assert git(work, "status", "--porcelain") == ""
+    git(work, "fsck", "--strict")
+
+
 async def test_looking_with_git_changes_nothing(work: Path) -> None:
     git(work, "init", "--quiet")
     git(work, "add", "--all")

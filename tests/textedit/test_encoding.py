@@ -11,6 +11,7 @@ from pegboard.textedit.encoding import (
     LEGACY,
     UTF8,
     NotText,
+    as_before,
     codec_with,
     decode,
     detect,
@@ -241,6 +242,37 @@ def test_a_paragraph_in_a_national_encoding_is_read_and_is_never_called_certain(
 
     assert found.text == text
     assert not found.encoding.certain
+
+
+NAMING = [
+    "#!/usr/bin/python\n# -*- coding: iso-8859-2 -*-\nx = '{}'\n",  # PEP 263
+    "<?xml version='1.0' encoding='ISO-8859-2'?>\n<a>{}</a>\n",  # XML 1.0 §4.3.3
+    '<html>\n<head><meta charset="iso-8859-2"></head>\n{}\n',
+    '@charset "iso-8859-2";\na {{ content: "{}" }}\n',  # CSS Syntax 3 §3.2
+]
+
+
+@pytest.mark.parametrize("text", NAMING)
+@pytest.mark.parametrize("letter", ["ż", "z"])
+def test_a_text_that_names_its_encoding_is_in_that_one(text: str, letter: str) -> None:
+    found = decode(text.format(letter).encode("iso8859-2"))
+
+    assert found.text == text.format(letter) and found.encoding.certain
+    assert found.encode(text.format("ł")) == text.format("ł").encode("iso8859-2")
+    with pytest.raises(Unsupported, match="no character '你'"):
+        found.encode(text.format("你"))
+
+
+@pytest.mark.parametrize("text", NAMING)
+def test_a_text_that_replaces_a_file_is_in_the_encoding_that_it_names(text: str) -> None:
+    old, new = text.format("z"), text.format("ż")
+
+    assert as_before(new, old.encode()) == (new.encode("iso8859-2"), "")
+    assert as_before(new, b"") == (new.encode("iso8859-2"), "")
+    other = new.lower().replace("iso-8859-2", "utf-8")
+    assert as_before(other, text.format("ł").encode("iso8859-2")) == (other.encode(), "")
+    assert as_before("ż\n", old.encode()) == ("ż\n".encode(), "")
+    assert as_before(new, text.format("ł").encode()) == (new.encode(), ""), "the file was UTF-8 all the same"
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])

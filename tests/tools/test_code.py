@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import pytest
 
 from pegboard import Executor, builtin
 from pegboard.app.app import App
+from pegboard.core.errors import Unavailable
 from pegboard.core.policy.approval import Approved, Refused
 from pegboard.files.workspace import Workspace
 from pegboard.lsp.code import ServerCodeIndex
+from pegboard.lsp.programs import Checker
 from pegboard.ports.code import CodeIndex
 from tests.lsp.kit import pool_in, toy
 
@@ -83,6 +85,30 @@ async def test_symbols_are_those_of_a_file_or_of_the_workspace(work: Path) -> No
     assert [s["name"] for s in named.data["symbols"]] == ["two"]
 
 
+async def test_a_name_that_stands_in_a_comment_first_is_found_where_it_is_used(work: Path) -> None:
+    (work / "d.toy").write_text("# area\n# area\nuse area\n")
+    async with executor(work) as ex:
+        defined = await ex.call("code", {"action": "definition", "path": "d.toy", "symbol": "area"})
+        renamed = await ex.call("code", {**RENAME, "path": "d.toy"})
+
+    assert str(defined) == "a.toy:1:5: def area"
+    assert renamed.ok and "surface" in (work / "a.toy").read_text()
+
+
+async def test_a_server_that_does_not_start_costs_only_its_own_symbols(work: Path) -> None:
+    pool = pool_in(work)
+    broken = Checker(name="broken", argv=(sys.executable, "-c", "raise SystemExit(1)"))
+    with closing(Workspace(work)) as files:
+        index = ServerCodeIndex(pool, files, checkers={"*.x": [broken], "*.toy": [toy()]}, again_s=0.0)
+        alone = ServerCodeIndex(pool, files, checkers={"*.x": [broken]}, again_s=0.0)
+        try:
+            with pytest.raises(Unavailable, match="broken is not usable"):
+                await alone.symbols(None, "")
+            assert [one.name for one in await index.symbols(None, "area")] == ["area"]
+        finally:
+            await pool.aclose()
+
+
 class Asked:
     def __init__(self, *answers: Any) -> None:
         self.requests: list[Any] = []
@@ -147,6 +173,9 @@ async def test_a_file_that_has_changed_since_the_server_saw_it_is_shown_to_it_ag
         ({"action": "definition", "path": "sub/b.toy", "symbol": "area", "line": 2}, "not_found", "lines 1, 3"),
         ({"action": "definition", "path": "a.toy"}, "invalid_arguments", "needs path and symbol"),
         ({**RENAME, "new_name": ""}, "invalid_arguments", "needs new_name"),
+        ({**RENAME, "new_name": "2nd"}, "invalid_arguments", "new_name '2nd' is not a name"),
+        ({**RENAME, "new_name": "a b"}, "invalid_arguments", "is not a name"),
+        ({**RENAME, "new_name": "f()"}, "invalid_arguments", "is not a name"),
         ({**RENAME, "new_name": "elsewhere"}, "outside_workspace", "outside"),
         ({**RENAME, "new_name": "moved"}, "unsupported", "wants to rename a file"),
         ({"action": "symbols", "path": "x.go"}, "unavailable", "go install golang.org/x/tools/gopls@latest"),

@@ -426,6 +426,14 @@ async def test_a_document_in_a_guessed_encoding_says_so(tmp_path: Path, name: st
     assert "[encoding guessed: cp1250; if the text looks wrong, name another with encoding=]" in str(shown)
 
 
+async def test_lines_in_an_encoding_that_the_text_names_are_no_guess(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes("# coding: cp1251\nx = 'я'\n".encode("cp1251"))
+
+    shown = str(await read(tmp_path, "a.py"))
+
+    assert "x = 'я'" in shown and "guess" not in shown
+
+
 async def test_a_page_that_names_its_encoding_is_no_guess(tmp_path: Path) -> None:
     page = '<meta charset="windows-1250"><p>Książka leży na półce.</p>\n'
     (tmp_path / "a.html").write_bytes(page.encode("cp1250"))

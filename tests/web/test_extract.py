@@ -60,6 +60,31 @@ def test_headings_links_lists_tables_and_code_become_markdown() -> None:
         assert "```python\nprint(1)\nprint(2)\n```" in text
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        # As Sphinx, Jekyll, GitHub, pandoc and MDN write one.
+        "<div class='highlight-ruby notranslate'><div class='highlight'><pre>§</pre></div></div>",
+        "<div class='language-ruby highlighter-rouge'><div class='highlight'><pre class='highlight'><code>§</code></pre></div></div>",
+        "<div class='highlight highlight-source-ruby'><pre>§</pre></div>",
+        "<pre class='highlight ruby'><code>§</code></pre>",
+        "<pre class='sourceCode ruby'><code class='sourceCode ruby'>§</code></pre>",
+        "<pre class='brush: ruby notranslate'><code>§</code></pre>",
+    ],
+)
+def test_a_block_of_code_keeps_its_language(block: str) -> None:
+    found = extract(page(PARAGRAPHS + block.replace("§", "puts 1\nputs 2") + PARAGRAPHS), "")
+
+    assert "```ruby\nputs 1\nputs 2\n```" in found.markdown
+
+
+def test_a_table_s_caption_stands_before_its_head() -> None:
+    table = "<table><caption>Weights</caption><tr><th>fish</th><th>kg</th></tr><tr><td>carp</td><td>2</td></tr></table>"
+    found = extract(page(PARAGRAPHS + table + PARAGRAPHS), "")
+
+    assert "\nWeights\n\n| fish | kg |\n|---|---|\n| carp | 2 |" in found.markdown
+
+
 HIDDEN = [
     "<p style='display: none'>§</p>", "<p style='visibility:hidden'>§</p>", "<p hidden>§</p>", "<p style='opacity:0.0'>§</p>",
     "<p style='font-size:0px'>§</p>", "<div style='height:0; overflow:hidden'><p>§</p></div>", "<!-- § -->",
@@ -68,6 +93,8 @@ HIDDEN = [
     "<p style='clip-path: inset(100%)'>§</p>", "<p style='transform:scale(0,0)'>§</p>", "<noscript>§</noscript>",
     "<style>.q{display:none}</style><p class='a q'>§</p>", "<style>#q{visibility:hidden}</style><p id=q>§</p>",
     "<style>p.q, i{display:none!important}</style><p class=q>§</p>", "<input type=hidden value=§>", "<dialog>§</dialog>",
+    "<style>@layer a{.q{display:none}}</style><p class=q>§</p>", "<style>@media screen{.q{display:none}}</style><p class=q>§</p>",
+    "<style>@supports (color:red){.q{display:none}}</style><p class=q>§</p>",
     "<p style='text-indent:-5000px'>§</p>", "<p style='DISPLAY : NONE ;'>§</p>", "<svg><text>§</text></svg>",
 ]  # fmt: skip
 
@@ -114,6 +141,7 @@ SHOWN = [
     "<p>a<span class='sr-only'>§</span></p>", "<style>@media print{.q{display:none}}</style><p class=q>§</p>",
     "<style>.q{display:none} .q.on{display:block}</style><p class='q on'>§</p>", "<p aria-hidden='true'>§</p>",
     "<style>.q{display:none}</style><p class=q style='display:block'>§</p>", "<p style='color:#000;background:#fff'>§</p>",
+    "<style>@media screen and (max-width:1px){.q{display:none}}</style><p class=q>§</p>",
     "<style>.menu p{display:none}</style><p>§</p>", "<p style='overflow:hidden;width:100px'>§</p>",
 ]  # fmt: skip
 

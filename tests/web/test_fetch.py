@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,45 @@ async def test_a_feed_is_a_list(here: Site) -> None:
     assert page.text == "- [First](https://x.example/f) (2026-11-02)"
 
 
+async def test_entries_are_found_by_what_each_format_says_of_them(here: Site) -> None:
+    # RSS 2.0: a guid is a permanent link unless it says otherwise. RFC 4287: the content stands for a summary.
+    rss = (
+        "<rss version='2.0'><channel><item><title>a</title><guid>http://x.example/a</guid></item>"
+        "<item><title>b</title><guid isPermaLink='false'>7</guid><description>&amp;lt;p&gt;</description></item></channel></rss>"
+    )
+    atom = (
+        '<feed xmlns="http://www.w3.org/2005/Atom"><entry><title>c</title><content type="xhtml">'
+        '<div xmlns="http://www.w3.org/1999/xhtml"><p>Whole.</p></div></content></entry></feed>'
+    )
+    first = await reader(here).fetch(here.answer("/a", rss, "text/xml"))
+    second = await reader(here).fetch(here.answer("/b", atom, "application/atom+xml"))
+
+    assert first.text == "- [a](http://x.example/a)\n- b\n  <p>"
+    assert second.text == "- c\n  Whole."
+
+
+@pytest.mark.parametrize("kind", ["application/feed+json", "application/json"])
+async def test_a_json_feed_is_a_list(here: Site, kind: str) -> None:
+    feed = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": "Notes",
+        "items": [
+            {
+                "id": "1",
+                "url": "/1",
+                "title": "First",
+                "content_html": "<p>Hi</p>",
+                "date_published": "2026-11-02",
+            },
+            {"id": "2", "content_text": "Without a title"},
+        ],
+    }
+    page = await reader(here).fetch(here.answer("/a", json.dumps(feed), kind))
+
+    assert (page.title, page.extractor) == ("Notes", "feed")
+    assert page.text == f"- [First]({here.url('/1')}) (2026-11-02)\n  Hi\n- (no title)\n  Without a title"
+
+
 async def test_a_feed_reads_no_file_through_an_entity(here: Site, tmp_path: Path) -> None:
     secret = tmp_path / "s.txt"
     secret.write_text("TOPSECRET")
@@ -123,6 +163,14 @@ async def test_a_feed_reads_no_file_through_an_entity(here: Site, tmp_path: Path
         ("\ufeffgrün".encode(), "text/plain; charset=iso-8859-1", "grün"),
         (b"\x93hi\x94", "text/plain; charset=iso-8859-1", "“hi”"),
         ("grün".encode(), "text/plain; charset=nonsense", "grün"),
+        # Labels of the WHATWG Encoding Standard that Python does not know.
+        ("שלום".encode("iso8859-8"), "text/plain; charset=ISO-8859-8-I", "שלום"),
+        ("日本".encode("cp932"), "text/plain; charset=x-sjis", "日本"),
+        ("ก".encode("cp874"), "text/plain; charset=windows-874", "ก"),
+        ("й".encode("mac-cyrillic"), "text/plain; charset=x-mac-cyrillic", "й"),
+        # Without a label: few accents are Western, and one cut character makes no UTF-8 another encoding.
+        ("café déjà".encode("cp1252"), "text/plain", "café déjà"),
+        ("grün, blaß, müde, schön, Süßöl".encode()[:-2], "text/plain", "grün, blaß, müde, schön, Süß\ufffd"),
         (
             "<?xml version='1.0' encoding='iso-8859-1'?><a>grün</a>".encode("latin-1"),
             "application/xml",

@@ -96,6 +96,54 @@ async def test_each_provider_is_asked_and_read_in_its_own_words(
         assert here.asked[0].headers[header[0]] == header[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "body", "says"),
+    [
+        ("bocha", {"code": 429, "msg": "too many requests"}, "bocha limits its searches (429)"),
+        ("bocha", {"code": "403", "message": "not enough money"}, "bocha refused the key (403)"),
+        ("exa", {"error": "the index is closed"}, "exa answered with an error: the index is closed"),
+        ("searxng", {"results": [], "unresponsive_engines": [["google", "CAPTCHA"]]}, "CAPTCHA"),
+        ("tavily", ["nonsense"], "nonsense"),
+    ],
+)
+async def test_an_error_within_an_answer_is_no_empty_result(
+    here: Site, name: str, body: Any, says: str
+) -> None:
+    here.answer(f"/{name}", json.dumps(body), "application/json")
+
+    with pytest.raises(Unavailable) as caught:
+        await provider(name, here).search(FULL)
+
+    assert says in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("brave", {"type": "search", "query": {"original": "q"}}),
+        ("bocha", {"code": 200, "data": {"webPages": {"value": []}}}),
+        ("searxng", {"results": [], "unresponsive_engines": []}),
+    ],
+)
+async def test_an_answer_without_results_is_an_empty_one(here: Site, name: str, body: Any) -> None:
+    here.answer(f"/{name}", json.dumps(body), "application/json")
+
+    assert (await provider(name, here).search(FULL))[0] == []
+
+
+async def test_marks_and_entities_are_no_text_of_a_result(here: Site) -> None:
+    row = {
+        "title": "What&#x27;s &lt;b&gt;",
+        "url": "https://x.example/?a=1",
+        "description": "<strong>Otters</strong> eat",
+    }
+    here.answer("/brave", json.dumps({"web": {"results": [row]}}), "application/json")
+
+    (hit,), _ = await provider("brave", here).search(FULL)
+
+    assert (hit.title, hit.description) == ("What's <b>", "Otters eat")
+
+
 @owes("X-28")
 async def test_a_range_of_days_is_said_where_it_can_be_and_noted_where_it_cannot(here: Site) -> None:
     days = SearchRequest(query="q", freshness="2026-01-01..2026-01-31")

@@ -122,7 +122,9 @@ def _timed_out(text: str, doing: str, timeout_s: float) -> ToolError:
     why = "; ".join(last) or ("no such element appeared" if missing and "waiting for locator" in text else "")
     return TimedOut(
         f"{doing} did not succeed within {timeout_s:g} s" + (f": {why[:500]}" if why else ""),
-        hint="Take a snapshot to see what the page shows now.",
+        hint="The page does not answer: close its tab."
+        if doing.startswith("take snapshot")
+        else "Take a snapshot to see what the page shows now.",
     )
 
 

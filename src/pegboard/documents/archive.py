@@ -1,12 +1,13 @@
-"""Opens a zip-based document: bombs are refused, damaged parts give way to empty ones."""
+"""Opens a zip-based document: bombs are refused, damaged and missing parts give way to empty ones."""
 
 from __future__ import annotations
 
 import io
+import posixpath
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -33,7 +34,7 @@ _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 def open_archive(data: bytes, reader: Callable[[io.BytesIO], T], damage: Damage) -> T:
-    """The document as a library opens it; where parts of it are damaged, with empty ones in their place.
+    """The document as a library opens it; where parts of it are damaged or missing, with empty ones in their place.
 
     Raises:
         DocumentRefused: see `check_archive`.
@@ -52,22 +53,44 @@ def open_archive(data: bytes, reader: Callable[[io.BytesIO], T], damage: Damage)
 
 
 def _mended(data: bytes) -> tuple[bytes, list[str]]:
-    """The archive with an empty part for each that cannot be unpacked or is no XML, and the names of these."""
-    fromstring: Any = import_module("lxml.etree").fromstring
+    """The archive with an empty part for each that cannot be unpacked, is no XML or is missing, and their names."""
+    etree: Any = import_module("lxml.etree")
     out = io.BytesIO()
     damaged: list[str] = []
+    missing: dict[str, None] = {}
     with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(out, "w") as made:
+        names = frozenset(given.namelist())
         for entry in given.infolist():
             is_xml = entry.filename.endswith((".xml", ".rels"))
             try:
                 content = given.read(entry)
-                if is_xml:
-                    fromstring(content)
+                tree = etree.fromstring(content) if is_xml else None
+                if entry.filename.endswith(".rels") and (lost := _lost(entry.filename, tree, names)):
+                    missing |= dict.fromkeys(lost)
+                    content = etree.tostring(tree)
             except (*_DAMAGED, SyntaxError):  # lxml's own is one
                 damaged.append(entry.filename)
                 content = _EMPTY_RELATIONS if entry.filename.endswith(".rels") else b"<empty/>" * is_xml
             made.writestr(entry.filename, content)
-    return out.getvalue(), damaged
+        for name in missing:
+            if name.endswith(".xml"):
+                made.writestr(name, b"<empty/>")
+    return out.getvalue(), [*damaged, *missing]
+
+
+def _lost(name: str, relations: Any, names: Collection[str]) -> list[str]:
+    """The parts to which a list of relations leads and that are not there; only relations to XML stay in the list."""
+    folder = posixpath.dirname(posixpath.dirname(name))
+    lost: list[str] = []
+    for one in list(relations):
+        target = one.get("Target", "")
+        part = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+        if one.get("TargetMode") == "External" or target.startswith("#") or part in names:
+            continue
+        lost.append(part)
+        if not part.endswith(".xml"):
+            relations.remove(one)
+    return lost
 
 
 def check_archive(data: bytes) -> None:

@@ -31,6 +31,10 @@ def read_docx(data: bytes, pages: str | None) -> dict[str, Any]:
     except (KeyError, ValueError):
         # The package's own words name an object in memory.
         raise DocumentRefused("unsupported", "the file is an archive, but not a Word document") from None
+    if not hasattr(document.element, "body"):
+        raise DocumentRefused(
+            "unsupported", "the document's main part is damaged, so nothing of it can be shown"
+        )
     texts = Texts(document.part)
 
     def block(kind: str, element: Any) -> str:
@@ -76,7 +80,8 @@ def _paragraph(paragraph: Any, texts: Texts) -> str:
     text = texts.of(paragraph._p).strip()
     if not text:
         return ""
-    style = str(getattr(paragraph.style, "name", "") or "")
+    # The text is there without its style; damaged styles have been named already.
+    style = Damage().read("the style", lambda: str(paragraph.style.name or ""), "")
     if style == "Title":
         return f"# {text}"
     if heading := re.fullmatch(r"Heading (\d)", style):

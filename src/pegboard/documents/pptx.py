@@ -26,13 +26,16 @@ def read_pptx(data: bytes, pages: str | None) -> dict[str, Any]:
         deck: Any = open_archive(data, pptx.Presentation, damage)
     except (KeyError, ValueError) as error:
         raise DocumentRefused("unsupported", f"the file is not a PowerPoint presentation: {error}") from None
-    slides = list(deck.slides)
+    slides = list(deck.element.get_or_add_sldIdLst())  # `deck.slides` breaks down over one that is missing.
     numbers, note = chosen(pages, len(slides), most=MAX_SLIDES, noun="slide")
     authors = authors_of(deck)
     parts: list[str] = []
     notes = [note] if note else []
     for number in numbers:
-        slide = slides[number - 1]
+        slide = damage.read(f"slide {number}", partial(deck.part.related_slide, slides[number - 1].rId), None)
+        if slide is None:
+            parts.append(f"## Slide {number}")
+            continue
         parts += damage.read(
             f"slide {number}", partial(_slide, number, slide, damage), [f"## Slide {number}"]
         )

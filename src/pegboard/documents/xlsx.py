@@ -34,6 +34,7 @@ def read_xlsx(data: bytes, pages: str | None) -> dict[str, Any]:
     numbers, note = chosen(pages, len(names), most=MAX_SHEETS, noun="sheet")
     parts: list[str] = []
     notes = [note] if note else []
+    damage.parts += [f"sheet {s.name!r}" for s in reader.parser.sheets if s.name not in formulas.sheetnames]
     for number in numbers:
         name = names[number - 1]
         text, cut = _sheet(name, formulas[name], values[name], damage)

@@ -28,6 +28,7 @@ from pegboard.textedit.encoding import (
     is_utf8,
     marked,
     name_of,
+    named_codec,
     shown_utf8,
     wide_codec,
 )
@@ -233,7 +234,7 @@ def wide_slice(fd: int, facts: os.stat_result, encoding: str, wanted: SliceReque
         sha256=digest.hexdigest() if facts.st_size <= WHOLE_BYTES else "",
         size=facts.st_size,
         cut=tuple(cut),
-        notes=(*_doubts("" if unit else encoding), *hard_link_note(facts.st_nlink)),
+        notes=(*_doubts("" if unit else encoding, b""), *hard_link_note(facts.st_nlink)),
     )
 
 
@@ -334,7 +335,7 @@ class _Reader:
             text = text.removeprefix("\ufeff")
         ahead, behind = ("", "") if start is None else self._around(start, raw, cut, encoding)
         return Slice(
-            notes=_notes(text, raw, encoding, self.facts.st_nlink),
+            notes=_notes(text, raw, encoding, self.head, self.facts.st_nlink),
             text=_masked(text, ahead, behind).replace("\0", "\u2400"),
             first=first if raw else 0,
             last=first + len(raw) - 1 if raw else 0,
@@ -497,7 +498,7 @@ def _decode(
     return "".join(text)
 
 
-def _notes(text: str, raw: list[bytes], encoding: str, names: int) -> tuple[str, ...]:
+def _notes(text: str, raw: list[bytes], encoding: str, head: bytes, names: int) -> tuple[str, ...]:
     """What whoever reads the lines must know about the file."""
     out: list[str] = []
     if encoding.startswith("utf-8") and (bad := bad_bytes(text)) and not is_utf8(b"".join(raw)):
@@ -507,12 +508,12 @@ def _notes(text: str, raw: list[bytes], encoding: str, names: int) -> tuple[str,
         )
     if nul := text.count("\0"):
         out.append(f"NUL bytes in these lines: {nul}, shown as \u2400; edits keep them as they are")
-    return (*out, *_doubts(encoding), *hard_link_note(names))
+    return (*out, *_doubts(encoding, head), *hard_link_note(names))
 
 
-def _doubts(encoding: str) -> tuple[str, ...]:
-    """What to say of an encoding that no mark names and that is not UTF-8."""
-    if not encoding or encoding.startswith("utf-8"):
+def _doubts(encoding: str, head: bytes) -> tuple[str, ...]:
+    """What to say of an encoding that neither a mark nor the text names and that is not UTF-8."""
+    if not encoding or encoding.startswith("utf-8") or encoding == named_codec(head):
         return ()
     return (guess_note(encoding),)
 
@@ -574,7 +575,7 @@ def text_pieces(fd: int, on_guess: Callable[[str], None] = lambda _: None) -> It
     at = bom_length(head)
     first = _pread(fd, size if size <= _DECODED_WHOLE else _PIECE, 0)
     encoding = "utf-8" if binary else name_of(first, whole=len(first) == size)
-    if not at and not encoding.startswith("utf-8"):
+    if not at and not encoding.startswith("utf-8") and encoding != named_codec(first):
         on_guess(encoding)
     decoder = codecs.getincrementaldecoder("utf-8" if encoding.startswith("utf-8") else encoding)(
         "surrogateescape" if encoding.startswith("utf-8") else "replace"

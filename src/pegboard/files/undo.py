@@ -12,6 +12,7 @@ from pegboard.core.effects import NO_CHANGES, Change, ChangeSet
 from pegboard.core.errors import Conflict, NotFound, ToolError, Unavailable, Unsupported
 from pegboard.files.changes import read_entry, unified
 from pegboard.files.commit import FolderCache, commit, mode_of, recover
+from pegboard.files.git_index import INDEX, same_index
 from pegboard.files.jail import Jail
 from pegboard.files.journal import (
     MADE,
@@ -346,7 +347,7 @@ def _reverted(
     blobs: Blobs, plan: _Plan, path: str, record: FileRecord, now: _Now
 ) -> tuple[bytes | None, int | None]:
     """Content and mode of `path` without the record's change."""
-    digest = None if now.data is None else sha256(now.data)
+    digest = _digest(blobs, record, now)
     if digest == record.after:
         before = None if record.before is None else blobs.get(record.before)
         if before is None:
@@ -368,6 +369,21 @@ def _reverted(
         raise Conflict(f"{shown(path)} was changed since in the same place:\n" + "\n".join(merged.conflicts))
     plan.kept[path] = None
     return merged.data, _mode_back(record, now)
+
+
+def _digest(blobs: Blobs, record: FileRecord, now: _Now) -> str | None:
+    """SHA-256 of what the file holds now; of git's index, that of the recorded content that says the same.
+
+    Git writes new times into its index whenever somebody looks, as `git status` does.
+    """
+    if now.data is None:
+        return None
+    digest = sha256(now.data)
+    if now.data.startswith(INDEX) and digest not in (record.after, record.before):
+        for known in (record.after, record.before):
+            if known is not None and same_index(now.data, blobs.get(known)):
+                return known
+    return digest
 
 
 def _mode_back(record: FileRecord, now: _Now) -> int | None:

@@ -178,7 +178,8 @@ class CommandLooker:
             await asyncio.shield(program.end())
         if program.exit_code in (126, 127) and not output:
             raise ToolError(f"{self._checker.name} could not be run: {program.last_words}")
-        return output.decode("utf-8", "replace")
+        # Linters write to the one, compilers and shells to the other.
+        return output.decode("utf-8", "replace") + "\n" + program.errors
 
     async def stop(self) -> None:
         """Nothing of it runs between looks."""

@@ -19,6 +19,8 @@ from pegboard.ports.files import Files, Write
 AGAIN_S: Final = 0.5
 """Seconds after which a server that has just started is asked again."""
 
+PLACES: Final = 10
+"""Places of a name in a file at which a server is asked until it knows something."""
 _ATTEMPTS: Final = 10
 _BOM: Final = "\ufeff"
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -86,8 +88,8 @@ class ServerCodeIndex:
         server = await self._server(target, "renameProvider")
         async with server.lock:
             await self._open(server, target, text)
-            asked = {**_position(server, target, text, symbol, line), "newName": new_name}
-            answer = await self._ask(server, "textDocument/rename", asked)
+            places = _positions(server, target, text, symbol, line)
+            answer = await self._first(server, "textDocument/rename", places, {"newName": new_name})
         edits = _edits(server, dict_of(answer))
         if not edits:
             raise NotFound(
@@ -112,8 +114,8 @@ class ServerCodeIndex:
         server = await self._server(target, f"{what}Provider")
         async with server.lock:
             await self._open(server, target, text)
-            asked = {**_position(server, target, text, symbol, line), **more}
-            answer = await self._ask(server, f"textDocument/{what}", asked)
+            places = _positions(server, target, text, symbol, line)
+            answer = await self._first(server, f"textDocument/{what}", places, more)
         rows = [dict_of(row) for row in (list_of(answer) or [answer])]
         texts: dict[str, list[str]] = {target: _lines(text)}
         out: dict[tuple[str, int, int], CodeLocation] = {}
@@ -136,15 +138,22 @@ class ServerCodeIndex:
         servers += [one for one in self._pool.servers if one not in servers]
         found: list[CodeSymbol] = []
         asked = False
+        failed: Unavailable | None = None
         for server in servers:
-            async with server.lock:
-                await server.ready()
-                if not server.capabilities.get("workspaceSymbolProvider"):
-                    continue
-                await server.refresh()
-                answer = await self._ask(server, "workspace/symbol", {"query": query})
+            try:
+                async with server.lock:
+                    await server.ready()
+                    if not server.capabilities.get("workspaceSymbolProvider"):
+                        continue
+                    await server.refresh()
+                    answer = await self._ask(server, "workspace/symbol", {"query": query})
+            except Unavailable as error:
+                failed = error  # Of another language than what is looked for, maybe.
+                continue
             asked = True
             found += [s for one in list_of(answer) for s in _symbols(server, dict_of(one), "", "")]
+        if not asked and failed is not None:
+            raise failed
         if not asked:
             raise Unavailable(
                 "no language server that knows the whole workspace runs in this session",
@@ -186,6 +195,15 @@ class ServerCodeIndex:
         )
         names = ", ".join(c.name for c in installed)
         raise Unsupported(f"{names} cannot {what} in {path}", hint="Use grep and edit_file.")
+
+    async def _first(self, server: LanguageServer, method: str, places: Sequence[Json], more: Json) -> Any:
+        """The first answer that says something: a name also stands in comments and texts, of which nothing is known."""
+        answer: Any = None
+        for place in places:
+            answer = await self._ask(server, method, {**place, **more})
+            if list_of(answer) or any(dict_of(answer).values()):
+                break
+        return answer
 
     async def _ask(self, server: LanguageServer, method: str, params: Json) -> Any:
         """The server's answer. One that has just started may not have read the workspace: it is asked until two
@@ -238,19 +256,19 @@ def _encoded(before: bytes, text: str) -> bytes:
     return bom + text.encode() if before.startswith(bom) else text.encode()
 
 
-def _position(server: LanguageServer, path: str, text: str, symbol: str, line: int | None) -> Json:
-    """Where a name stands, as servers take it; of `a.b` the last part counts.
+def _positions(server: LanguageServer, path: str, text: str, symbol: str, line: int | None) -> Sequence[Json]:
+    """Where a name stands, as servers take it, at most at PLACES places; of `a.b` the last part counts.
 
     Raises:
         NotFound: it does not stand there.
     """
     lines = _lines(text)
     word = re.compile(rf"(?<!\w){re.escape(symbol)}(?!\w)")
-    found = [(n, match) for n, row in enumerate(lines, 1) if (match := word.search(row))]
+    found = [(n, match) for n, row in enumerate(lines, 1) for match in word.finditer(row)]
     here = [(n, match) for n, match in found if line in (None, n)]
     if not here:
         others = (
-            f"It stands on lines {', '.join(str(n) for n, _ in found[:5])}."
+            f"It stands on lines {', '.join(str(n) for n in dict(found[:5]))}."
             if found
             else "Read the file first."
         )
@@ -258,10 +276,13 @@ def _position(server: LanguageServer, path: str, text: str, symbol: str, line: i
         raise NotFound(
             f"{symbol!r} does not stand on {where}" if line else f"{symbol!r} is not in {where}", hint=others
         )
-    number, match = here[0]
-    start = match.start() + max(symbol.rfind("."), symbol.rfind(":")) + 1
-    column = len(lines[number - 1][:start].encode("utf-16-le")) // 2
-    return {"textDocument": {"uri": server.uri(path)}, "position": {"line": number - 1, "character": column}}
+    places: list[Json] = []
+    for number, match in here[:PLACES]:
+        start = match.start() + max(symbol.rfind("."), symbol.rfind(":")) + 1
+        column = len(lines[number - 1][:start].encode("utf-16-le")) // 2
+        position = {"line": number - 1, "character": column}
+        places.append({"textDocument": {"uri": server.uri(path)}, "position": position})
+    return places
 
 
 def _start(value: object) -> tuple[int, int] | None:

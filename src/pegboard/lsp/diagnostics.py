@@ -23,8 +23,10 @@ _SEVERITIES: Final = {1: "error", 2: "warning"}
 
 _SOURCE: Final = "pegboard-checked-source"
 
-_GNU: Final = re.compile(r"(?P<path>[^\s:][^:]*):(?P<line>\d+)(?::(?P<column>\d+))?:\s*(?P<rest>.+)")
-"""`FILE:LINE:COLUMN: MESSAGE` (GNU Coding Standards, Formatting Error Messages)."""
+_GNU: Final = re.compile(
+    r"(?P<path>[^\s:][^:]*): ?(?:line )?(?P<line>\d+)(?::(?P<column>\d+))?:\s*(?P<rest>.+)"
+)
+"""`FILE:LINE:COLUMN: MESSAGE` (GNU Coding Standards, Formatting Error Messages), and `FILE: line LINE: MESSAGE` of shells."""
 
 _TSC: Final = re.compile(r"(?P<path>[^\s(][^(]*)\((?P<line>\d+),(?P<column>\d+)\):\s*(?P<rest>.+)")
 """`FILE(LINE,COLUMN): MESSAGE`, as tsc and MSBuild write."""

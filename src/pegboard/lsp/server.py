@@ -46,6 +46,11 @@ class Program(Protocol):
         """How it ended, and the last line that it wrote to standard error."""
         ...
 
+    @property
+    def errors(self) -> str:
+        """What it wrote to standard error, of much the beginning and the end."""
+        ...
+
     def write(self, data: bytes) -> bool:
         """Give bytes to its standard input; False if that is closed."""
         ...

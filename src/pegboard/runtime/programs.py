@@ -7,6 +7,7 @@ import builtins
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -390,7 +391,7 @@ def _finished(output: Any, calls: InnerCalls, progress: _Progress) -> ToolResult
         text += f"\n[{progress.length - MAX_PRINTED} more characters were printed]\n"
     value = None
     if forgotten := [call.name for call, result in progress.open.values() if result is None]:
-        text += f"[not run, because the program did not await it: {', '.join(forgotten)}]\n"
+        text += f"[not run, because the program did not await it: {_counted(forgotten)}]\n"
     if output is not None and not str(output).startswith("<coroutine"):
         value = to_jsonable(output)
         text += value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -408,11 +409,16 @@ def _labelled(result: ToolResult, calls: InnerCalls) -> ToolResult:
 
 def _failed(error: ToolError, calls: InnerCalls, progress: _Progress) -> ToolResult:
     if progress.names:
-        error.hint = f"{error.hint} Calls that were made before it: {', '.join(progress.names)}.".strip()
+        error.hint = f"{error.hint} Calls that were made before it: {_counted(progress.names)}.".strip()
     failed = ToolResult.failed(error)
     if text := "".join(progress.printed):
         failed = replace(failed, content=(Text(f"{text.rstrip()}\n\n"), *failed.content))
     return _labelled(failed, calls)
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Each name once, with how often it stands there."""
+    return ", ".join(name if n == 1 else f"{name} ({n} times)" for name, n in Counter(names).items())
 
 
 def _error_of(monty: Any, error: Any) -> ToolError:

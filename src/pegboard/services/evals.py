@@ -129,7 +129,10 @@ def read_evals(file: Path) -> EvalFile:
         raise ConfigError(f"{file}: two tasks are named {twice!r}; each needs a name of its own")
     for task in found.tasks:
         for pattern in (*task.must, *task.never):
-            _rule(pattern)
+            try:
+                _rule(pattern)
+            except ConfigError as error:
+                raise ConfigError(f"{file}: the effect {pattern!r} of {task.name!r}: {error}") from None
         if task.workspace and not (file.parent / task.workspace).is_dir():
             raise ConfigError(f"{file}: the workspace {task.workspace!r} of {task.name!r} is not a folder")
     return found

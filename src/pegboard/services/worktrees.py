@@ -107,6 +107,8 @@ class Worktrees:
                 known = await self._git("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
                 add = ("-b", tree.branch, str(root)) if known is None else (str(root), tree.branch)
                 await self._must("worktree", "add", "--quiet", *add)
+                # A folder of which nothing is committed is not in the worktree, and git keeps no empty ones.
+                tree.workspace.mkdir(parents=True, exist_ok=True)
         except BaseException:
             os.close(lock)
             raise

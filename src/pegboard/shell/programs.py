@@ -14,7 +14,7 @@ from pegboard.process.child import Child, Spawn, Streams, shown_status
 from pegboard.process.output import HeadTailBuffer
 from pegboard.shell.sandbox.confinement import Backend, PreparedCommand, SandboxCommand
 
-_STDERR: Final = 8192
+_STDERR: Final = 65536
 
 
 class _Output(HeadTailBuffer):
@@ -48,10 +48,14 @@ class RunningProgram:
     @property
     def last_words(self) -> str:
         """How it ended, and the last line that it wrote to standard error."""
-        text = b"".join(self._stderr.parts()).decode("utf-8", "replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in self.errors.splitlines() if line.strip()]
         status = "" if self.exit_code is None else f"exit status {shown_status(self.exit_code)}"
         return ": ".join(filter(None, [status, lines[-1][:300] if lines else ""]))
+
+    @property
+    def errors(self) -> str:
+        """What it wrote to standard error, of much the beginning and the end."""
+        return b"".join(self._stderr.parts()).decode("utf-8", "replace")
 
     def write(self, data: bytes) -> bool:
         """Give bytes to its standard input; False if that is closed."""

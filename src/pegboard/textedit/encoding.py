@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pegboard.core.errors import Unsupported
@@ -68,12 +68,36 @@ LEGACY: Final[tuple[str, ...]] = (
     "mac_turkish", "johab", "big5hkscs",
 )  # fmt: skip
 
+#: Where a text names its encoding: PEP 263 (its first two lines), XML 1.0 §4.3.3, HTML's meta, CSS Syntax 3 §3.2.
+_NAMED: Final = re.compile(
+    rb"""\A(?:[^\n]*\n)?[ \t\f]*\#[^\n]*?coding[:=][ \t]*([-\w.]+)
+    |\A\s*<\?xml\s[^>]*?encoding\s*=\s*["']([-\w.:]+)
+    |<meta\s[^>]*?charset\s*=\s*["']?\s*([-\w.:]+)
+    |\A@charset\s"([-\w.:]+)";""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NAMED_BYTES: Final = 1024
+_NAMEABLE: Final = {codecs.lookup(c).name: c for c in (*LEGACY, "latin-1", "shift_jis", "gbk", "euc_kr")}
+
+
+def named_codec(data: bytes) -> str:
+    """The codec that a text names at its beginning: `utf-8`, a legacy one, or empty."""
+    found = _NAMED.search(data[:_NAMED_BYTES])
+    if found is None:
+        return ""
+    try:
+        name = codecs.lookup(found[found.lastindex or 0].decode("ascii")).name
+    except LookupError:
+        return ""
+    return name if name == "utf-8" else _NAMEABLE.get(name, "")
+
+
 _SAMPLE_BYTES: Final = 64 * 1024
 _FEW_SIGNS: Final = 8
 
 
 def guess(data: bytes, *, whole: bool = True) -> str:
-    """The likeliest codec of bytes that are no UTF-8, one that gives back these very bytes.
+    """The likeliest codec of bytes that are no UTF-8, one that gives back these very bytes: first the one they name.
 
     cp1252 that cannot be becomes latin-1, which always can.
 
@@ -81,6 +105,8 @@ def guess(data: bytes, *, whole: bool = True) -> str:
         whole: `data` is a whole file; otherwise its end may lie inside a character.
     """
     fits = round_trips if whole else _decodes
+    if (named := named_codec(data)) not in ("", "utf-8") and fits(data, named):
+        return named
     first = next(i for i, byte in enumerate(data) if byte >= 0x80)
     start = max(0, first - _SAMPLE_BYTES // 4)
     sample = data[start : start + _SAMPLE_BYTES]
@@ -161,7 +187,7 @@ class Encoding:
         codec: Python codec for everything after the mark; it leaves no mark of its own.
         bom: the byte order mark that stands before the text, mostly empty.
         label: name for people and for `Slice.encoding` (`utf-8`, `utf-8-sig`, `utf-16-le`, `cp1252` …).
-        certain: from a mark or strict UTF-8; False = the best guess of a legacy encoding.
+        certain: from a mark, strict UTF-8 or the text's own word; False = the best guess of a legacy encoding.
         damaged: UTF-8 with bytes that are none, each shown as a mark (see `damage`).
     """
 
@@ -225,7 +251,9 @@ class DecodedText:
 
 
 def detect(data: bytes) -> Encoding:
-    """How these bytes stand for text: mark, UTF-8, charset-normalizer, cp1252.
+    """How these bytes stand for text: mark, UTF-8, what the text names, charset-normalizer, cp1252.
+
+    An ASCII text that names a legacy encoding is in that one.
 
     UTF-8 is strict, or nearly so (`damage.is_damaged_utf8`).
 
@@ -245,12 +273,24 @@ def detect(data: bytes) -> Encoding:
             f"binary content ({len(data)} bytes, NUL bytes in it)",
             hint="This tool changes text files only.",
         )
+    named = named_codec(data)
+    if named and data.isascii():
+        return _named(named)
     if is_utf8(data):
         return UTF8
     _refuse_controls(data)
     if is_damaged_utf8(data):
         return Encoding(codec="utf-8", label="utf-8", certain=False, damaged=True)
-    return Encoding(codec=(codec := guess(data)), label=codec.replace("_", "-"), certain=False)
+    codec = guess(data)
+    return _named(codec) if codec == named else _legacy(codec)
+
+
+def _named(codec: str) -> Encoding:
+    return UTF8 if codec == "utf-8" else replace(_legacy(codec), certain=True)
+
+
+def _legacy(codec: str) -> Encoding:
+    return Encoding(codec=codec, label=codec.replace("_", "-"), certain=False)
 
 
 def decode(data: bytes) -> DecodedText:
@@ -267,13 +307,18 @@ def decode(data: bytes) -> DecodedText:
 def as_before(content: str, before: bytes) -> tuple[bytes, str]:
     """The bytes of a text that replaces a file, in the file's encoding, with its mark and line ends, and a note.
 
-    What `read_file` shows has neither mark nor CR, so a text without any CR takes the file's line ends. The note says
-    what could not be kept, or that the encoding is a guess; it is empty otherwise.
+    What `read_file` shows has neither mark nor CR, so a text without any CR takes the file's line ends. An encoding that
+    the text names and the file did not name goes before the file's. The note says what could not be kept, or that the
+    encoding is a guess; it is empty otherwise.
     """
     try:
         old = decode(before)
     except NotText:
         return UTF8.encode(content), ""
+    named = named_codec(content[:_NAMED_BYTES].encode("utf-8", "replace"))
+    anew = before.isascii() or named not in ("", named_codec(before))
+    if anew and not old.encoding.bom and not old.encoding.wide:
+        old = replace(old, encoding=_named(named or "utf-8"))
     notes: list[str] = []
     if "\r" not in content and "\n" in content:
         if old.newline == "mixed":
@@ -399,7 +444,7 @@ def codec_with(data: bytes, text: str) -> Encoding | None:
         except UnicodeEncodeError:
             continue
         if any(p in data for p in (piece, piece.replace(b"\n", b"\r\n"))) and round_trips(data, codec):
-            return Encoding(codec=codec, label=codec.replace("_", "-"), certain=False)
+            return _legacy(codec)
     return None
 
 

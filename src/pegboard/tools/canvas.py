@@ -162,7 +162,11 @@ async def canvas(
         form: Literal["png", "svg"] = format if suffix not in ("png", "svg") else suffix
         kind = "image/png" if form == "png" else "image/svg+xml"
         data = await drawing.draw(sketch, form)
-    lines = ["Made a page of HTML." if html else f"Drew {len(commands or ())} shapes, {width} x {height}."]
+    lines = [
+        "Made a page of HTML."
+        if html
+        else f"Drew {len(commands or ())} shape{'' if len(commands or ()) == 1 else 's'}, {width} x {height}."
+    ]
     if path:
         changes = await files.commit(await files.propose([Write(path=path, data=data)]))
         lines += [f"Saved {len(data):,} bytes to {path}.", *([changes.note] if changes.note else [])]

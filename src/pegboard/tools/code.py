@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -20,6 +21,9 @@ from pegboard.ports.files import Files
 _SHOWN: Final = 200
 """Places or symbols that a result shows."""
 
+_NO_NAME: Final = re.compile(r"\A[\d.]|[\s()\[\]{},;:+*/\\<>|&^%~`'\"]")
+"""What no language has in a name; some servers would write it all the same."""
+
 
 async def _plan(index: CodeIndex, files: Files, arguments: dict[str, Any]) -> Plan:
     action, path, symbol = arguments["action"], arguments["path"], arguments["symbol"]
@@ -35,6 +39,11 @@ async def _plan(index: CodeIndex, files: Files, arguments: dict[str, Any]) -> Pl
         return Plan((Effect("read", "."),))
     if not arguments["new_name"]:
         raise InvalidArguments("action rename needs new_name", hint="Give the new name of the symbol.")
+    if _NO_NAME.search(arguments["new_name"]):
+        raise InvalidArguments(
+            f"new_name {arguments['new_name']!r} is not a name",
+            hint="Begin with a letter, and leave out spaces.",
+        )
     writes = await index.rename(path, symbol, arguments["new_name"], line=arguments["line"])
     changes = await files.propose(writes)
     return Plan((Effect("read", "."), *changes.effects()), changes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -12,6 +13,8 @@ from pegboard.core.result import ToolResult
 from pegboard.core.schema.annotations import Alias, Inject
 from pegboard.core.tool import tool
 from pegboard.ports.programs import Programs
+
+_FENCED: Final = re.compile(r"\s*(```+|~~~+)[^\n`]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
 
 
 @tool(
@@ -34,4 +37,6 @@ async def run_code(
     Args:
         code: The program.
     """
-    return await programs.run(code)
+    # As models show code, though nobody asked for a fence.
+    fenced = _FENCED.match(code)
+    return await programs.run(fenced[2] if fenced else code)

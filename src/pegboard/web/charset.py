@@ -6,6 +6,8 @@ import codecs
 import re
 from typing import Final
 
+from pegboard.textedit.encoding import guess, is_damaged_utf8
+
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -51,14 +53,18 @@ def decode_told(data: bytes, content_type: str = "") -> tuple[str, str]:
     try:
         return data.decode("utf-8"), ""
     except UnicodeDecodeError:
-        guessed = _detected(data)
+        if is_damaged_utf8(data):
+            return data.decode("utf-8", "replace"), ""
+        guessed = guess(data)
         return data.decode(guessed, "replace"), guessed
 
 
 def _codec(label: str) -> str:
     """The codec that a label means, empty for one that is not known."""
+    # Browsers know names with these beginnings and ends too, such as x-sjis, windows-874 and iso-8859-8-i.
+    plain = re.sub(r"-[ie]\Z", "", re.sub(r"\A(?:x-)*(?:windows-(?=\d))?", _code_page, label.strip().lower()))
     try:
-        name = codecs.lookup(label).name
+        name = codecs.lookup(plain).name
     except LookupError:
         return ""
     if name.startswith("utf-16") or not getattr(codecs.lookup(name), "_is_text_encoding", True):
@@ -67,8 +73,5 @@ def _codec(label: str) -> str:
     return _MEANT.get(name, name)
 
 
-def _detected(data: bytes) -> str:
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data[:200_000]).best()
-    return _codec(best.encoding) if best else "cp1252"
+def _code_page(prefix: re.Match[str]) -> str:
+    return "cp" if prefix[0].endswith("windows-") else ""

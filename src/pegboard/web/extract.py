@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urljoin, urlsplit
 
@@ -18,8 +19,10 @@ _MAIN_MOST: Final = 1_000_000
 """Characters of a page up to which its main content is looked for; that takes seconds on larger ones."""
 _TITLE_MOST: Final = 300
 _LANGUAGE: Final = re.compile(
-    r"(?:^|\s)(?:language|lang|highlight-source|highlight|brush:)[-\s]?([A-Za-z0-9+#_.-]+)"
+    r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight)-|brush:\s*|sourceCode\s+|highlight\s+(?=\w+\Z))"
+    r"([A-Za-z0-9+#_.-]+)"
 )
+_NO_LANGUAGE: Final = ("", "none", "plaintext", "text", "default")
 _FENCE: Final = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _JOINERS: Final = {"\u200c": "\u2ff0", "\u200d": "\u2ff1"}
 """Joiners make letters and emoji what they are, but trafilatura drops what is not printable: a stand-in for each."""
@@ -121,6 +124,10 @@ def _main_content(tree: Any, url: str) -> str:
     languages = _code_languages(tree)
     tree = deepcopy(tree)
     _swap(tree, _JOINERS)
+    for caption in list(tree.iter("caption")):
+        # As a row of the table it would stand above its head.
+        caption.tag = "p"
+        caption.getparent().addprevious(caption)
     text: str | None = cast("Any", trafilatura).extract(
         tree, url=url or None, output_format="markdown", include_links=True, include_tables=True,
         include_formatting=True, with_metadata=False,
@@ -156,12 +163,14 @@ def _code_languages(tree: Any) -> dict[str, str]:
     languages: dict[str, str] = {}
     for block in tree.iter("pre"):
         within = block.find(".//code")
-        for one in (within, block, block.getparent()):
+        # Sphinx and Jekyll put two boxes around a block, and name the language at the outer one.
+        boxes: list[Any] = [within, block, *islice(block.iterancestors(), 2)]
+        for one in boxes:
             if one is None:
                 continue
             named = _LANGUAGE.search(one.get("class") or "")
             language = one.get("data-lang") or one.get("data-language") or (named[1] if named else "")
-            if language and language not in ("none", "plaintext", "text"):
+            if language not in _NO_LANGUAGE:
                 languages["".join(block.text_content().split())] = language
                 break
     return languages

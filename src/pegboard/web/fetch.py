@@ -20,7 +20,7 @@ from pegboard.ports.web import Page, TextForm
 from pegboard.textedit.encoding import guess_note
 from pegboard.web.charset import decode_page, decode_told
 from pegboard.web.extract import extract
-from pegboard.web.feed import feed_text
+from pegboard.web.feed import feed_text, json_feed
 
 _ACCEPT: Final = "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8"
 _AT_ONCE: Final = 2
@@ -169,10 +169,11 @@ class WebReader:
             page = replace(page, note=" ".join(filter(None, (page.note, f"{told}."))))
         if mime in _HTML:
             return await self._html(page, text, form)
-        if _JSON.match(mime) and mime not in _FEED:
-            return replace(page, text=_indented(text), extractor="json")
-        if (feed := feed_text(text, reply.url)) is not None:
+        is_json = _JSON.match(mime) is not None
+        if (feed := (json_feed if is_json else feed_text)(text, reply.url)) is not None:
             return replace(page, title=feed[0], text=feed[1], extractor="feed")
+        if is_json:
+            return replace(page, text=_indented(text), extractor="json")
         return replace(page, text=text)
 
     async def _html(self, page: Page, html: str, form: TextForm) -> Page:

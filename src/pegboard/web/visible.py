@@ -35,6 +35,11 @@ _TINY: Final = re.compile(r"(?:0(?:\.0*)?[a-z%]*|1px)\Z")
 _OFF: Final = re.compile(rf"{_FAR}\Z")
 
 _AT_RULE: Final = re.compile(r"@[^{};]*(?:;|\{(?:[^{}]|\{[^{}]*\})*\})")
+_ALWAYS: Final = re.compile(
+    r"@(?:layer\b[^{};]*|supports\b(?!\s*not)[^{};]*|media\s+(?:only\s+)?(?:all|screen)\s*)\{((?:[^{}]|\{[^{}]*\})*)\}",
+    re.IGNORECASE,
+)
+"""At-rules whose rules hold for whoever reads the page at a screen."""
 _RULE: Final = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _SELECTOR: Final = re.compile(
@@ -126,7 +131,8 @@ class _Sheets:
         self._rules: list[tuple[str, frozenset[str], str, bool]] = []
         text = "\n".join(str(style.text_content()) for style in tree.iter("style"))[:_SHEET_MOST]
         # Rules for print or for narrow windows say nothing about what is seen here.
-        for selectors, body in _RULE.findall(_AT_RULE.sub("", _COMMENT.sub("", text))):
+        plain = _AT_RULE.sub("", _ALWAYS.sub(r"\1", _COMMENT.sub("", text)))
+        for selectors, body in _RULE.findall(plain):
             style = dict(_declarations(body))
             hidden = _hides_in_sheet(style)
             if hidden or "display" in style or "visibility" in style:

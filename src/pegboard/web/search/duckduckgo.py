@@ -36,11 +36,7 @@ class DuckDuckGo:
         Raises:
             Unavailable: it refused, or its page cannot be read.
         """
-        days = (
-            request.freshness.replace("..", "..")
-            if ".." in request.freshness
-            else _FRESHNESS.get(request.freshness, "")
-        )
+        days = request.freshness if ".." in request.freshness else _FRESHNESS.get(request.freshness, "")
         country = "" if request.country.upper() == "ALL" else request.country.lower()
         language = request.language.lower() or ("en" if country else "")
         params = {"q": request.query, "df": days, "kl": f"{country or 'wt'}-{language}" if language else ""}

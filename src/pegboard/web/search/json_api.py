@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any, Final, Literal, cast
 
@@ -12,6 +14,8 @@ from pegboard.core.errors import Unavailable
 from pegboard.net.client import HttpClient, HttpReply
 from pegboard.ports.web import SearchHit, SearchRequest
 
+_MARKS: Final = re.compile(r"</?(?:strong|b|em|mark)>")
+"""What providers put around the words that were searched for."""
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -85,7 +89,10 @@ class JsonSearch:
             reply = await self.client.request("GET", api.url, headers=headers, params=params)
         else:
             reply = await self.client.request("POST", api.url, headers=headers, json=sent)
-        rows = _results(_json(reply, self.name), api.results)
+        value = _json(reply, self.name)
+        rows = _results(value, api.results)
+        if not rows:
+            _refuse_errors(self.name, reply, value)
         hits = [self._hit(cast("Mapping[str, Any]", row)) for row in rows if isinstance(row, Mapping)]
         return [hit for hit in hits if hit.url][: request.count], left_out
 
@@ -146,6 +153,17 @@ def _json(reply: HttpReply, name: str) -> Any:
         raise Unavailable(f"{name} answered with something that is not JSON") from None
 
 
+def _refuse_errors(name: str, reply: HttpReply, value: Any) -> None:
+    """An answer without results that holds an error is no empty one, whatever its status says."""
+    found = cast("dict[str, Any]", value) if isinstance(value, dict) else {"error": value}
+    status = str(found.get("code") or found.get("status") or "")
+    if status.isdecimal() and 400 <= int(status) < 600:
+        raise refusal(name, replace(reply, status=int(status)))
+    # SearXNG names the engines that failed; what the others would have found nobody knows.
+    if said := found.get("error") or found.get("errors") or found.get("unresponsive_engines"):
+        raise Unavailable(f"{name} answered with an error: {' '.join(str(said).split())[:200]}")
+
+
 def refusal(name: str, reply: HttpReply) -> Unavailable:
     """What a provider's error status means, with its own words."""
     said = " ".join(reply.body[:2000].decode("utf-8", "replace").split())[:200]
@@ -172,5 +190,5 @@ def _first(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
         if isinstance(value, list):
             value = " … ".join(str(v) for v in cast("list[Any]", value))
         if value:
-            return " ".join(str(value).split())
+            return " ".join(html.unescape(_MARKS.sub("", str(value))).split())
     return ""
