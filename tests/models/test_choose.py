@@ -56,6 +56,7 @@ def test_every_form_is_read(text: str, reference: ModelReference) -> None:
         ("olama:llama3", "did you mean 'ollama'"),
         ("ollama:", "write ollama:NAME"),
         ("lm-studio", "write lm-studio:NAME"),
+        ("scripted:", "write scripted:FILE"),
         ("gtp-5", "did you mean 'gpt-5'"),
         ("cluade-opus-4", "did you mean 'claude-opus-4'"),
         (" ", "the name of the model is empty"),

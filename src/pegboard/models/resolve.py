@@ -205,7 +205,8 @@ def parse(text: str) -> ModelReference:
     family, _, name = bare.partition(":")
     family = family.lower().replace("_", "-")
     if (family in MODELS or family in _SERVERS) and family != "local" and not name:
-        raise ConfigError(f"{text!r} has no model name; write {family}:NAME. Forms: {', '.join(FORMS)}")
+        form = next((form for form in FORMS if form.startswith(f"{family}:")), f"{family}:NAME")
+        raise ConfigError(f"{text!r} has no model name; write {form}. Forms: {', '.join(FORMS)}")
     server = _SERVERS.get(family)
     if server is not None:
         family, name = "openai", name if _AT.search(name) else f"{name}@{server}"
