@@ -376,6 +376,12 @@ class Agent:
             await close_store(self._backing.store)
             self._backing = None
 
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     def model(self) -> Any:
         """The model, found and opened at the first use.
 
