@@ -13,7 +13,7 @@ from pegboard.app.answer import Answer, answer_of
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
-from pegboard.app.session_hooks import SessionHooks
+from pegboard.app.session_hooks import PROMPTERS, SessionHooks
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import Turn, new_id
 from pegboard.core.content import Image
@@ -506,8 +506,8 @@ class Agent:
         if self.executor.hooks is not None:
             shaper = self.executor.pipeline.parts.shaper
             hooks = SessionHooks(self.executor.hooks, shaper, state.session, state.id)
-            typed = message is None or message.by == "user"
-            task = await hooks.prompt(task, tee, known=bool(before), typed=typed)
+            prompted = message is None or message.by in PROMPTERS
+            task = await hooks.prompt(task, tee, known=bool(before), prompted=prompted)
         history = fold(before) if before else None
         if run is not None:
             _refuse_again(state.asked, before, run)
