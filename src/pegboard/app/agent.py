@@ -498,7 +498,6 @@ class Agent:
 
         model = self.model()
         await self.executor.refresh_tools()
-        reader = None if self._output is None else OutputReader(self._output)
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
@@ -509,6 +508,10 @@ class Agent:
             prompted = message is None or message.by in PROMPTERS
             task = await hooks.prompt(task, tee, known=bool(before), prompted=prompted)
         history = fold(before) if before else None
+        output = self._output
+        if output is None and run is not None and history is not None and history.run is not None:
+            output = history.run.detail.get("output")  # As the run was started.
+        reader = None if output is None else OutputReader(output)
         if run is not None:
             _refuse_again(state.asked, before, run)
         approver: Approver | None = None
