@@ -429,6 +429,20 @@ async def test_tools_that_are_missing_because_a_source_is_down_are_told(
     assert [r.message for r in caplog.records if r.name == "pegboard.sources"] == said
 
 
+async def test_an_agent_is_ended_with_its_block_as_an_executor_is() -> None:
+    closed: list[bool] = []
+
+    class Source(Broken):
+        async def aclose(self) -> None:
+            closed.append(True)
+
+    async with Agent(tools=[Source()], model=ScriptedModel([{"text": "Hi."}])) as agent:
+        answer = await agent.run("Hello?")
+        assert closed == []
+
+    assert (answer.answer, closed) == ("Hi.", [True])
+
+
 async def test_the_last_change_is_taken_back_and_made_again_and_without_files_there_is_none(
     folder: Path,
 ) -> None:

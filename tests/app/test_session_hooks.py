@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pytest import raises
 
 from pegboard import PURE, Agent, Effect, Hook, builtin, tool
@@ -17,6 +18,7 @@ from pegboard.core.transcript import UserMessage
 from pegboard.interop.hooks import HookFunction
 from pegboard.models import ScriptedModel
 from pegboard.models.scripted import ModelRequest
+from pegboard.ports.messages import InboundMessage
 from pegboard.ports.subagents import AgentSpec
 from pegboard.runtime.replay import replay
 
@@ -207,6 +209,24 @@ async def test_the_hooks_of_a_run_watch_its_subagents_too() -> None:
         "SessionStart", "UserPromptSubmit", "SubagentStart reader", "PreToolUse page", "SubagentStop reader", "Stop",
         "SessionEnd",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by", "asked"),
+    [("user", True), ("stdin", True), ("channel", True), ("schedule", False), ("subagent", False)],
+)
+async def test_a_prompt_is_one_whichever_way_a_person_sends_it(by: str, asked: bool) -> None:
+    model = ScriptedModel([{"text": "ok"}])
+    agent = Agent(model=model, store="memory", hooks=[hook("UserPromptSubmit", lambda _: "deny")])
+    message = InboundMessage(session="s", content="Hello", id="m1", by=by)
+
+    if asked:
+        with raises(PermissionDenied):
+            [event async for event in agent.stream_message(message)]
+    else:
+        [event async for event in agent.stream_message(message)]
+
+    assert len(model.requests) == (0 if asked else 1)
 
 
 async def test_control_sequences_of_a_hook_reach_nobody() -> None:

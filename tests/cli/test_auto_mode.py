@@ -139,7 +139,7 @@ def test_a_project_that_is_not_trusted_may_not_choose_it(
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ('model = 1', "auto.model must be str"),
+        ('model = 1', "auto.model must be a text"),
         ("timeout_s = 0", "auto.timeout_s = 0 is not above 0 and at most 600"),
         ("money = true", "auto.money must be"),
         ("moneys = 1", "did you mean 'money'"),

@@ -465,6 +465,26 @@ def test_a_chat_that_nobody_types_draws_no_prompts_and_reads_files_too(
 
 
 @pytest.mark.slow
+def test_a_mistyped_command_of_the_chat_gets_the_nearest_one(workspace: Path) -> None:
+    (workspace.parent / "home" / ".agents" / "commands").mkdir(parents=True)
+    (workspace.parent / "home" / ".agents" / "commands" / "review.md").write_text("Look at $1\n")
+    typed = b"/undoo\n/reviw a.txt\n/zzzzzzz\n/rewind 1\n"
+
+    done = subprocess.run(
+        argv("chat", "--model", "local"), env=environment(), capture_output=True, timeout=60, check=False,
+        cwd=workspace, input=typed,
+    )  # fmt: skip
+
+    said = done.stdout.decode()
+    for text in (
+        "did you mean '/undo'?",
+        "did you mean '/review'?",
+        "/zzzzzzz; type /help",
+        "nothing was said yet",
+    ):
+        assert text in said
+
+
 def test_two_processes_share_one_state(workspace: Path) -> None:
     many = [
         subprocess.Popen(

@@ -56,6 +56,13 @@ def test_help_shows_a_commands_page_or_the_commands_with_a_word(pegboard: Run) -
     assert "pegboard tools grep" in pegboard("help", "grep").err
 
 
+def test_help_finds_the_words_of_actions_and_options(pegboard: Run) -> None:
+    assert pegboard("help", "config", "set").out == pegboard("config", "--help").out
+    assert pegboard("help", "runs", "resume").out == pegboard("runs", "--help").out
+    assert [line.split()[0] for line in pegboard("help", "worktree").out.splitlines()] == ["run", "chat"]
+    assert pegboard("help", "mcp", "nosuch").status == pegboard("help", "nosuch", "word").status == 2
+
+
 @pytest.mark.parametrize(
     ("words", "meant"),
     [

@@ -65,6 +65,14 @@ def test_tools_of_a_file_are_listed_called_explained_and_used_by_a_run(
     assert "sunny in Oslo" in json.dumps(results)
 
 
+def test_the_option_may_stand_before_the_command(pegboard: Run, own: Path) -> None:
+    for words in (["--tools-from", "my_tools.py"], ["--json", "--tools-from=my_tools.py"]):
+        done = pegboard(*words, "call", "get_weather", "city=Oslo")
+
+        assert done.status == 0, done.err
+        assert "sunny in Oslo" in done.out
+
+
 def test_a_policy_decides_about_own_tools_by_their_effects(pegboard: Run, own: Path) -> None:
     refused = pegboard("call", "--tools-from", "my_tools.py", "send_note", "to=ann@example.com")
     explained = pegboard(

@@ -118,6 +118,19 @@ def test_an_approval_survives_a_restart_and_the_answer_carries_the_call_out(shel
 
 
 @pytest.mark.slow
+def test_usage_counts_a_call_that_waited_once_and_as_it_ended(shell: Shell) -> None:
+    run_id, key = suspended(shell)
+    assert shell.resume(run_id)[0] == 4
+    shell.run(lambda: approvals("approve", key, None, options=shell.options))
+    assert shell.resume(run_id)[0] == 0
+
+    _, rows = shell.run(lambda: usage("30d", options=shell.options))
+
+    tool = rows[-1]["tools"]["write_file"]
+    assert (tool["calls"], tool["failed"]) == (1, 0)
+
+
+@pytest.mark.slow
 @owes("G-25")
 @pytest.mark.parametrize("by_run", [True, False])
 def test_all_that_a_run_waits_for_is_answered_at_once(shell: Shell, by_run: bool) -> None:

@@ -149,6 +149,31 @@ def test_an_answer_must_fit_the_output_schema(command: Run, workspace: Path) -> 
     assert json.loads(done.out) == {"n": 3}
 
 
+def test_the_answer_to_a_schema_is_json_whatever_stands_around_it(command: Run, workspace: Path) -> None:
+    (workspace / "schema.json").write_text(json.dumps(SCHEMA))
+    turns = model(workspace, {"text": 'There are:\n```json\n{"n": 3, "unit": "Stück"}\n```\nAnything else?'})
+
+    for quiet in ([], ["--quiet"]):
+        done = command("run", "--model", turns, "count", "--output-schema", "schema.json", *quiet)
+
+        assert (done.status, done.out) == (0, '{"n": 3, "unit": "Stück"}\n')
+
+
+def test_a_resumed_run_answers_to_its_schema_too(command: Run, workspace: Path) -> None:
+    (workspace / "schema.json").write_text(json.dumps(SCHEMA))
+    asks = {"calls": [{"name": "delete_file", "arguments": {"path": "a.txt"}}]}
+    turns = model(workspace, asks, {"text": "three"}, {"text": '```json\n{"n": 3}\n```'})
+    words = ("--mode", "ask", "--on-ask", "suspend", "--output-schema", "schema.json")
+    assert command("run", "--model", turns, "count", *words).status == 4
+    waiting = json.loads(command("approvals", "--json").out)["approval"]
+    command("approvals", "approve", waiting)
+
+    done = command("runs", "resume", "last", "--mode", "ask")
+
+    assert (done.status, done.out) == (0, '{"n": 3}\n'), done.err
+    assert command("replay", "last").status == 0
+
+
 def test_an_answer_that_never_fits_is_a_failed_run(command: Run, workspace: Path) -> None:
     (workspace / "schema.json").write_text(json.dumps(SCHEMA))
     turns = model(workspace, *[{"text": '{"n": "many"}'}] * 12)

@@ -88,8 +88,11 @@ def test_a_projects_key_counts_once_it_is_trusted(pegboard: Run, workspace: Path
     pegboard("config", "set", "model", "gpt-5")
     pegboard("config", "set", "model", "local", "--project")
 
-    before = pegboard("config", "get", "model").out
+    before, other = pegboard("config", "get", "model"), pegboard("config", "get", "mode")
     pegboard("trust")
+    after = pegboard("config", "get", "model")
 
-    assert (before, pegboard("config", "get", "model").out) == ("gpt-5\n", "local\n")
+    assert (before.out, after.out) == ("gpt-5\n", "local\n")
+    assert f"{workspace / 'pegboard.toml'} sets it too, but is not trusted" in before.err
+    assert "not trusted" not in other.err + after.err
     assert str(workspace / "pegboard.toml") in pegboard("config", "path").out

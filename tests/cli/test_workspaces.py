@@ -97,6 +97,28 @@ def test_a_single_call_is_not_replayed_resumed_or_compared_and_that_is_said(
         assert f"{call} is a single call (call read_file); only runs can be " in done.err
 
 
+def test_where_only_single_calls_were_made_there_is_no_last_run_of_an_agent(
+    pegboard: Run, workspace: Path
+) -> None:
+    pegboard("call", "read_file", "path=a.txt")
+
+    assert f"no runs of an agent in {workspace} yet" in pegboard("replay", "last").err
+    assert pegboard("runs", "show", "last").status == 0
+
+
+def test_undo_of_another_workspaces_run_says_where_it_was(pegboard: Run, model: str, other: Path) -> None:
+    pegboard("run", "--model", model, "--workspace", str(other), "there")
+    run = json.loads(pegboard("runs", "--all", "--json").out)["run"]
+
+    done = pegboard("undo", run)
+
+    assert done.status == 1 and (other / "b.txt").exists()
+    assert f"pegboard undo {run} --workspace {other}" in done.err
+    assert pegboard("undo", run, "--workspace", str(other)).status == 0
+    assert not (other / "b.txt").exists()
+    assert "undo --list" in pegboard("undo", "call_nosuch").err
+
+
 def test_an_answer_is_shown_once(pegboard: Run, model: str) -> None:
     pegboard("run", "--model", model, "a task")
 

@@ -205,6 +205,16 @@ async def test_000s_file_tools_work_alone_and_in_a_registry(tmp_path: Path) -> N
     assert nanobot.AskUserTool().to_schema()["function"]["name"] == "ask_user"
 
 
+def test_built_in_tools_check_parameters_as_the_documents_say() -> None:
+    reads, searches = nanobot.ReadFileTool(), artifactflow.WebSearchTool()
+
+    assert reads.validate_params({"path": "a.txt"}) == []  # 000: a list of errors, empty if it is valid
+    assert [len(reads.validate_params(wrong)) for wrong in ({}, {"path": 3})] == [1, 1]
+    assert searches.validate_params({"query": "x"}) is None  # 004: Optional[str]
+    assert all("query" in (searches.validate_params(w) or "") for w in ({}, {"query": 3}))
+    assert "nosuch" in (searches.validate_params({"query": "x", "nosuch": 1}) or "")
+
+
 async def test_a_pattern_of_exec_tool_holds_in_every_registry(tmp_path: Path) -> None:
     named = nanobot.ExecTool(deny_patterns=["forbidden"], working_dir=tmp_path)
     narrow = nanobot.ExecTool(allow_patterns=["^echo"], working_dir=tmp_path)

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from pytest import raises
 
-from pegboard.config.hooks import read_hooks
+from pegboard.config.hooks import read_hooks, scripts_of
 from pegboard.config.load import load_config
 from pegboard.config.paths import Paths
 from pegboard.config.trust import Trust
 from pegboard.core.errors import ConfigError
+from pegboard.interop.hooks import Hook
 
 GUARD = {"type": "command", "command": "guard.sh"}
 
@@ -171,6 +172,29 @@ def test_a_projects_hooks_count_when_they_and_their_scripts_are_trusted(paths: P
     assert not load_config(paths, project).hooks[0].own
     written(check, "false")
     assert counted() == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("$CLAUDE_PROJECT_DIR/check.sh >> $CLAUDE_PROJECT_DIR/log.txt 2>&1", ["check.sh"]),
+        ("sh check.sh>log.txt", ["check.sh"]),
+        ("sh check.sh &> log.txt", ["check.sh"]),
+        ("(sh check.sh 2>| log.txt)", ["check.sh"]),
+        ("date >> log.txt; sh check.sh; exit 0", ["check.sh"]),
+        ("sh check.sh|tee log.txt", ["check.sh", "log.txt"]),
+        ("sh < check.sh > log.txt", ["check.sh"]),
+        ("echo x > log.txt && sh log.txt", ["log.txt"]),
+        ("sh 'check.sh", []),
+    ],
+)
+def test_the_files_that_a_command_runs_are_named_and_not_those_that_it_writes(
+    project: Path, command: str, named: list[str]
+) -> None:
+    for name in ("check.sh", "log.txt"):
+        (project / name).write_text("")
+
+    assert [p.name for p in scripts_of([Hook(event="Stop", run=command)], project)] == named
 
 
 def test_a_link_in_the_project_needs_trust_too(paths: Paths, project: Path, tmp_path: Path) -> None:

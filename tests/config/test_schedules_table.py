@@ -36,13 +36,13 @@ def test_zone_grace_rows_and_heartbeats_are_set(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ('[schedules]\ntimezone = "Mars/Base"', "no time zone is called 'Mars/Base'"),
-        ("[schedules]\ntimezone = 8", "schedules.timezone must be str"),
+        ("[schedules]\ntimezone = 8", "schedules.timezone must be a text"),
         ("[schedules]\ngrace_s = -1", "schedules.grace_s must be between 0 and 604800"),
         ("[schedules]\nkeep_runs = 0", "schedules.keep_runs must be between 1"),
         ("[schedules]\nzone = 'UTC'", "unknown key schedules.zone"),
         ("[[schedules.heartbeats]]\nevery_s = 60", "needs a session"),
         ("[[schedules.heartbeats]]\nsession = 'a'\nevery_s = 0", "every_s must be between 1"),
-        ("[schedules.heartbeats]\nsession = 'a'", "schedules.heartbeats must be list"),
+        ("[schedules.heartbeats]\nsession = 'a'", "schedules.heartbeats must be a list"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_key(tmp_path: Path, text: str, says: str) -> None:

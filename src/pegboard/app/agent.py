@@ -13,7 +13,7 @@ from pegboard.app.answer import Answer, answer_of
 from pegboard.app.builtins import run_sync
 from pegboard.app.executor import Executor
 from pegboard.app.parts import key_of, limits_of, model_of, output_of
-from pegboard.app.session_hooks import SessionHooks
+from pegboard.app.session_hooks import PROMPTERS, SessionHooks
 from pegboard.app.tee import Tee
 from pegboard.core.call.call import Turn, new_id
 from pegboard.core.content import Image
@@ -377,6 +377,12 @@ class Agent:
             await close_store(self._backing.store)
             self._backing = None
 
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     def model(self) -> Any:
         """The model, found and opened at the first use.
 
@@ -493,7 +499,6 @@ class Agent:
 
         model = self.model()
         await self.executor.refresh_tools()
-        reader = None if self._output is None else OutputReader(self._output)
         state = RunState(id=run or new_id("run"), session=session or new_id("session"))
         state.spent_s = 0.0 if given is None else round(given.spent_s, 3)
         before = tee.before()
@@ -501,9 +506,13 @@ class Agent:
         if self.executor.hooks is not None:
             shaper = self.executor.pipeline.parts.shaper
             hooks = SessionHooks(self.executor.hooks, shaper, state.session, state.id)
-            typed = message is None or message.by == "user"
-            task = await hooks.prompt(task, tee, known=bool(before), typed=typed)
+            prompted = message is None or message.by in PROMPTERS
+            task = await hooks.prompt(task, tee, known=bool(before), prompted=prompted)
         history = fold(before) if before else None
+        output = self._output
+        if output is None and run is not None and history is not None and history.run is not None:
+            output = history.run.detail.get("output")  # As the run was started.
+        reader = None if output is None else OutputReader(output)
         if run is not None:
             _refuse_again(state.asked, before, run)
         approver: Approver | None = None

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pegboard.core.result import Shaper
     from pegboard.interop.hooks import Hooks
 
+PROMPTERS: Final = ("user", "stdin", "channel")
+"""Who writes prompts: people, typing or in a chat, and pipes; see `InboundMessage.by`."""
+
 MAX_STOPS: Final = 5
 """How often in a row the hooks of Stop may let a run go on."""
 
@@ -32,14 +35,14 @@ class SessionHooks:
         self._run = run
         self._stops = 0
 
-    async def prompt(self, task: str, recorder: Recorder, *, known: bool, typed: bool) -> str:
+    async def prompt(self, task: str, recorder: Recorder, *, known: bool, prompted: bool) -> str:
         """The prompt with what the hooks of SessionStart (SubagentStart) and UserPromptSubmit add to it.
 
         Args:
             task: empty where a run is resumed, which has no new prompt.
             recorder: is told of a refusal.
             known: the session has had a run before.
-            typed: a user wrote it, and no other agent or schedule.
+            prompted: it came from outside, and not from another agent or a schedule.
 
         Raises:
             PermissionDenied: a hook refuses the prompt.
@@ -48,7 +51,7 @@ class SessionHooks:
         begun = await self._hooks.begin(self._session, source=source, run=self._run)
         if not task:
             return task
-        if not typed:
+        if not prompted:
             return self._with(task, begun.context)
         fields = {"prompt": task, "message": task}
         said = await self._hooks.on_session("UserPromptSubmit", self._session, fields, run=self._run)

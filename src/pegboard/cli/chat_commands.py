@@ -15,6 +15,7 @@ from pegboard.cli.undo import print_undone
 from pegboard.core.errors import BuildError
 from pegboard.core.policy.policy import MODES
 from pegboard.core.policy.taint import ATTACHED
+from pegboard.core.schema.problems import did_you_mean
 from pegboard.core.secrets.clip import clip
 from pegboard.core.transcript import Usage
 from pegboard.ports.todos import Todo
@@ -66,7 +67,9 @@ async def run_command(text: str, state: ChatState) -> str:
     name, _, rest = text.strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        raise BuildError(f"unknown command {name}; type /help for the list")
+        known = [*COMMANDS, *(f"/{c.name}" for c in await state.app.slash_commands.list())]
+        meant = did_you_mean(name, known, otherwise="; type /help for the list")
+        raise BuildError(f"unknown command {name}{meant}")
     return await command.act(rest.strip(), state)
 
 
@@ -120,6 +123,8 @@ async def _rewind(rest: str, state: ChatState) -> str:
         return ""
     number = int(rest) if rest.isdecimal() and rest.isascii() else 0
     if not 1 <= number <= len(messages):
+        if not messages:
+            raise BuildError(f"/rewind {rest}: nothing was said yet")
         raise BuildError(f"/rewind {rest}: give the number of a message, 1 to {len(messages)}; see: /rewind")
     report = await state.talk.rewind(messages[number - 1].run)
     if report is not None:

@@ -89,6 +89,8 @@ async def _get(files: SettingsFiles, key: str | None, options: Options) -> int:
         value, path = found[key]
         print_line(escape_controls(value if isinstance(value, str) else _shown(value)))
         print_note(f"in {path}")
+    if key is not None and (path := await files.untrusted(key)) is not None:
+        print_note(f"{path} sets it too, but is not trusted; look at it, then run: pegboard trust")
     if not found:
         print_note(f"{key} is not set" if key else "nothing is set; start with: pegboard init --user")
         return 1 if key else 0

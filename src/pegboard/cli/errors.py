@@ -20,7 +20,7 @@ from pegboard.core.errors import BuildError, ModelError, PegboardError, ToolErro
 INTERRUPTED: Final = 128
 """Added to a signal's number, as shells do."""
 
-_WITH_VALUE: Final = ("--workspace", "--mode", "--policy", "--config")
+_WITH_VALUE: Final = ("--workspace", "--mode", "--policy", "--config", "--tools-from")
 _FLAGS: Final = ("--json", "--yes", "-y")
 
 

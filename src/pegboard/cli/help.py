@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from typer.core import TyperCommand
 from pegboard.cli.option_types import exit_with
 from pegboard.cli.show import print_line, print_note
 from pegboard.core.errors import BuildError
-from pegboard.core.schema.problems import did_you_mean
+from pegboard.core.schema.problems import did_you_mean, nearest
 
 
 class CommandPage(TyperCommand):
@@ -74,14 +75,14 @@ def _help(root: Any, words: list[str]) -> int:
         name = rest.pop(0)
         context = type(context)(found, info_name=name, parent=context, **found.context_settings)
         command = found
-    if not rest:
-        print_line(command.get_help(context))
+    if not rest or (command is not root.command and not hasattr(command, "commands")):
+        print_line(command.get_help(context))  # `help config set`: the page of config has its actions.
         return 0
-    return _search(" ".join(rest).lower(), " ".join(words[: -len(rest)]))
+    return _search(root, " ".join(rest).lower(), " ".join(words[: -len(rest)]))
 
 
-def _search(word: str, above: str) -> int:
-    """The commands whose line of help has a word.
+def _search(root: Any, word: str, above: str) -> int:
+    """The commands whose line of help has a word, else those whose page has it.
 
     Raises:
         BuildError: there are none.
@@ -93,6 +94,8 @@ def _search(word: str, above: str) -> int:
         print_note(f"{word} is a tool; see: pegboard tools {word}")
         return 0
     found = [] if above else [name for name, command in COMMANDS.items() if word in command.help.lower()]
+    if not found and not above and not nearest(word, COMMANDS, cutoff=0.75):
+        found = [name for name in COMMANDS if _names(root, name, word)]
     if not found:
         meant = did_you_mean(word, COMMANDS, otherwise="; see: pegboard --help")
         raise BuildError(f"no command is called {' '.join([above, word]).strip()!r}{meant}")
@@ -100,3 +103,10 @@ def _search(word: str, above: str) -> int:
     for name in found:
         print_line(f"{name:{width}}  {COMMANDS[name].help}")
     return 0
+
+
+def _names(root: Any, name: str, word: str) -> bool:
+    """Whether the page of a command has a word that begins so."""
+    command = root.command.commands[name]
+    page = command.get_help(type(root)(command, info_name=name, parent=root))
+    return re.search(rf"(?<![\w'-]){re.escape(word)}|--{re.escape(word)}", page.lower()) is not None

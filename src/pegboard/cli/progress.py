@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from typing import TextIO
@@ -130,8 +131,11 @@ class EventPrinter:
             case PermissionRequested():
                 self._end_line()
                 self._asked[event.call_id] = event
-            case RunFinished(answer=answer):
+            case RunFinished(answer=answer, output=output):
                 self._end_line()
+                if output is not None and not self._watched:
+                    # A program reads it: the JSON alone, without the words and fences that a model puts around it.
+                    answer = json.dumps(output, ensure_ascii=False, default=str)
                 if answer and (not self._watched or (self._stream is not None and answer != self._last)):
                     print_line(escape_controls(self._masked(answer).removesuffix("\n")))
             case Notice():

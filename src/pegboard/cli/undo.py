@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from datetime import datetime
 from functools import partial
@@ -24,7 +25,7 @@ from pegboard.cli.show import (
     table,
 )
 from pegboard.core.effects import ChangeSet
-from pegboard.core.errors import BuildError, ToolError
+from pegboard.core.errors import BuildError, NotFound, ToolError
 from pegboard.core.text import escape_invisible
 from pegboard.files.journal import JournalEntry
 from pegboard.files.undo import UndoReport
@@ -71,8 +72,13 @@ async def _undo(app: App, *, target: str | None, preview: bool, redo: bool, opti
     try:
         report = await app.undo.undo(target, preview=preview, redo=redo)
     except ToolError as error:
+        if isinstance(error, NotFound) and target and (others := await _elsewhere(app, target)):
+            error = NotFound(
+                f"{target} changed files in {others[0]}, not in this workspace",
+                hint=f"Undo it there: pegboard undo {target} --workspace {shlex.quote(others[0])}",
+            )
         if not options.json:
-            raise
+            raise error from None
         print_json({**_row(UndoReport(changes=ChangeSet(), entries=())), "error": error_fields(error)})
         return 1
     if options.json:
@@ -80,6 +86,12 @@ async def _undo(app: App, *, target: str | None, preview: bool, redo: bool, opti
     else:
         print_undone(report, preview=preview, redo=redo)
     return 1 if report.conflicts or _nothing_captured(report) else 0
+
+
+async def _elsewhere(app: App, target: str) -> list[str]:
+    """The workspaces in which a run or call changed files, by its whole ID."""
+    entries = [one.entry for one in await app.undo.entries(everywhere=True)]
+    return sorted({e.workspace for e in entries if target in (e.origin.run, e.origin.call_id)})
 
 
 async def _offer(app: App, *, options: Options) -> int:

@@ -52,6 +52,13 @@ class ToolResult:
         return cls(**result.to_dict())
 
 
+def _problems(schema: Mapping[str, Any], name: str, params: Mapping[str, Any]) -> str | None:
+    found = ForeignSchema(schema, name=name, closed=True)
+    problems = [f"{p.path}: {p.message}" if p.path else p.message for p in found.errors(dict(params))]
+    problems += [f".{k}: unknown parameter" for k in params if k not in found.names]
+    return "; ".join(problems) or None
+
+
 class BaseTool(ABC):
     """ArtifactFlow's tool: a parameter list and `execute(**params) -> ToolResult`.
 
@@ -77,11 +84,7 @@ class BaseTool(ABC):
 
     def validate_params(self, params: Mapping[str, Any]) -> str | None:
         """What does not fit, None = nothing: missing, unknown and wrongly typed parameters."""
-        found = ForeignSchema(from_parameters(self.get_parameters()), name=self.name, closed=True)
-        unknown = [k for k in params if k not in found.names]
-        problems = [f"{p.path}: {p.message}" if p.path else p.message for p in found.errors(dict(params))]
-        problems += [f".{k}: unknown parameter" for k in unknown]
-        return "; ".join(problems) or None
+        return _problems(from_parameters(self.get_parameters()), self.name, params)
 
     async def __call__(self, **params: Any) -> ToolResult:
         """Fill the defaults, validate, execute."""
@@ -197,6 +200,10 @@ class _Builtin(BuiltinTool):
 
     profile = "artifactflow"
     permission = ToolPermission.AUTO
+
+    def validate_params(self, params: Mapping[str, Any]) -> str | None:
+        """What does not fit, None = nothing."""
+        return _problems(self.parameters, self.name, params)
 
     async def execute(self, **arguments: Any) -> ToolResult:
         """One call through the policy; a failure is a result too."""

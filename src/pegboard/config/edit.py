@@ -19,7 +19,7 @@ STARTER: Final = """\
 # Which model answers: gpt-5, claude-sonnet-5-5, gemini-3.8-flash, ollama:llama3.2, local, ...
 # model = "claude-sonnet-5-5"
 
-# What runs without asking: read-only, ask, workspace, auto or full.
+# What runs without asking: read-only, plan, ask, workspace, auto or full.
 # mode = "workspace"
 
 # Rules, the first that matches wins; a deny always does.

@@ -135,7 +135,7 @@ def trusted_hooks(
         try:
             read = read_hooks(path, own=workspace is None or not within(path, workspace))
         except ConfigError as error:
-            notes.append(f"its hooks are ignored: {error}")
+            notes.append(f"{error}; its hooks are ignored")
             continue
         hooks += read.hooks
         notes += read.notes

@@ -25,6 +25,7 @@ KEYS: Final = (
 
 _FILLED_LATER: Final = ("mcpservers",)
 _AT: Final = re.compile(r"\(at line (\d+), column (\d+)\)|:(\d+) .* at column (\d+)")
+_JSON5_PLACE: Final = re.compile(r"^<string>:(\d+) ")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -73,7 +74,8 @@ def parse_file(path: Path, *, comments: bool = False) -> Any:
             case _:
                 return _parse_json5(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}{_marked(text, error)}") from None
+        said = _JSON5_PLACE.sub(r"line \1: ", str(error))
+        raise ConfigError(f"{path}: {said}{_marked(text, error)}") from None
 
 
 def _marked(text: str, error: Exception) -> str:
@@ -204,6 +206,12 @@ def place(path: Path, text: str) -> str:
     return f"{path}:{found[0]}" if len(found) == 1 else str(path)
 
 
+_WORDS: Final[dict[type, str]] = {
+    str: "a text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "a table",
+}  # fmt: skip
+"""The kinds of values as the guides call them."""
+
+
 def typed(kind: Any, value: Any, path: Path, key: str) -> Any:
     """`value`, when it is of one of the kinds.
 
@@ -212,8 +220,9 @@ def typed(kind: Any, value: Any, path: Path, key: str) -> Any:
     """
     kinds = cast("tuple[type, ...]", kind if isinstance(kind, tuple) else (kind,))
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        names = " or ".join(k.__name__ for k in kinds)
-        raise ConfigError(f"{path}: key {key} must be {names}, not {type(value).__name__} ({value!r:.60})")
+        names = " or ".join(_WORDS.get(k, k.__name__) for k in kinds if k is not int or float not in kinds)
+        hint = f"; write {json.dumps([value])}" if list in kinds and isinstance(value, str) else ""
+        raise ConfigError(f"{path}: key {key} must be {names}, not {value!r:.60}{hint}")
     return value
 
 

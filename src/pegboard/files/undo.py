@@ -104,7 +104,7 @@ def select(journal: Journal, workspace: str, what: UndoTarget, *, redo: bool = F
     if not found:
         raise NotFound(
             f"No recorded changes for call or run {shown(id)}.",
-            hint="pegboard runs list shows what there is.",
+            hint="pegboard undo --list shows what there is.",
         )
     active = [entry for entry in reversed(found) if holds[entry.id]]
     if not active:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -49,6 +50,8 @@ _WORDS: Final[dict[object, HookDecision]] = {
     "allow": "allow", "approve": "allow", "ask": "ask", "deny": "deny", "block": "deny", "defer": "", None: "", "": "",
 }  # fmt: skip
 _NAMES: Final = re.compile(r"[\w\s,|-]*")
+_INTO_FILE: Final = re.compile(r"(?<!<)>[>&|]?\Z")
+"""The operator before a file that a shell writes: `>`, `2>>`, `&>`, `>|`."""
 _SCRIPT: Final = re.compile(r"[\w.-]{1,60}\.(?:py|sh|bash|zsh|js|mjs|cjs|ts|rb|pl|php)\b")
 _DESKTOP: Final = (
     "DISPLAY",
@@ -438,10 +441,14 @@ def files_named(root: Path, hook: Hook) -> list[Path]:
         places |= dict.fromkeys(("PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"), hook.root)
     for variable, place in places.items():
         text = text.replace(f"${{{variable}}}", str(place)).replace(f"${variable}", str(place))
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        words = shlex.split(text)
+        words = list(lexer)
     except ValueError:
         words = text.split()
+    # Where a hook writes its output is not what it runs: a log would end the trust in it with its first line.
+    words = [w for before, w in pairwise(("", *words)) if not _INTO_FILE.search(before)]
     found: dict[Path, None] = {}
     for word in (part for w in words[:200] for part in {w, w.partition("=")[2]} if part):
         path = (root / word).resolve() if "\0" not in word and len(word) < 4096 else root

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.core.errors import ConfigError, ModelError
-from pegboard.core.schema.problems import did_you_mean
+from pegboard.core.schema.problems import did_you_mean, nearest
 from pegboard.core.toolkit import import_object
 from pegboard.models import MODELS
 from pegboard.models.conversation import RetryTiming
@@ -198,13 +198,18 @@ def parse(text: str) -> ModelReference:
         ConfigError: no such form; the message lists the forms.
     """
     bare = text.strip()
+    if not bare:
+        raise ConfigError(f"the name of the model is empty. Forms: {', '.join(FORMS)}")
     if own := next((family for names, family in _BARE if names.fullmatch(_AT.sub("", bare))), None):
         bare = f"{own}:{bare}"
-    family, colon, name = bare.partition(":")
+    family, _, name = bare.partition(":")
     family = family.lower().replace("_", "-")
+    if (family in MODELS or family in _SERVERS) and family != "local" and not name:
+        form = next((form for form in FORMS if form.startswith(f"{family}:")), f"{family}:NAME")
+        raise ConfigError(f"{text!r} has no model name; write {form}. Forms: {', '.join(FORMS)}")
     server = _SERVERS.get(family)
     if server is not None:
-        family, name = "openai", name if _AT.search(name) or not name else f"{name}@{server}"
+        family, name = "openai", name if _AT.search(name) else f"{name}@{server}"
     if family not in MODELS:
         raise ConfigError(
             f"unknown model provider {family!r} in {text!r}{_meant(bare)} Forms: {', '.join(FORMS)}"
@@ -213,8 +218,6 @@ def parse(text: str) -> ModelReference:
         if name:
             raise ConfigError(f"{text!r}: local takes no name")
         return ModelReference("local")
-    if not colon or not name:
-        raise ConfigError(f"{text!r} has no model name; write {family}:NAME. Forms: {', '.join(FORMS)}")
     if family in ("gguf", "scripted"):
         return ModelReference(family, name)
     at = _AT.search(name)
@@ -241,6 +244,9 @@ def _meant(text: str) -> str:
     provider, slash, name = text.partition("/")
     if slash and provider.lower() in {*MODELS, *_SERVERS}:
         return f"; write {provider.lower()}:{name}."
+    vendor, dash, version = text.partition("-")
+    if dash and ":" not in text and (near := nearest(vendor, ("gpt", "claude", "gemini"))):
+        return f"; did you mean '{near[0]}-{version}'?"
     return did_you_mean(text.partition(":")[0].lower(), [*MODELS, *_SERVERS], otherwise=".")
 
 

@@ -284,6 +284,7 @@ class Loop:
             **({"policy": dict(self.policy)} if self.policy else {}),
             **({"code": list(self.code)} if self.code else {}),
             **({"tools_from": dict(self.tools_from)} if self.tools_from else {}),
+            **({"output": dict(self.output_schema)} if self.output_schema else {}),
             **({"until": self.until.command} if self.until is not None else {}),
             **({"by": self.task_by} if self.task_by != "user" else {}),
             **({"labels": list(self.task_labels)} if self.task_labels else {}),

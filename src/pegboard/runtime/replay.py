@@ -118,6 +118,7 @@ async def _segment(script: ReplayLog, known: Sequence[Event], segment: Sequence[
         recorder=script,
         limits=Limits(**detail["limits"]) if "limits" in detail else Limits(turns=10**9, soft=0),
         clock=script,
+        output_schema=detail.get("output"),
         read_output=script.read_output if detail.get("typed") else None,
         window=Window(**detail["window"]) if "window" in detail else Window(),
         answers=RecordedAnswers(script),

@@ -129,7 +129,8 @@ class Runs:
             for row in await self.list(limit=limit):
                 if single_calls or not self.is_single_call(row):
                     return row
-        raise ConfigError(f"no runs in {self._workspace} yet; see: pegboard runs --all")
+        what = "runs" if single_calls else "runs of an agent"
+        raise ConfigError(f"no {what} in {self._workspace} yet; see: pegboard runs --all")
 
     @property
     def _workspace(self) -> str:

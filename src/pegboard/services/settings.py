@@ -318,6 +318,13 @@ class SettingsFiles:
                     found[name] = (value, path)
         return found
 
+    async def untrusted(self, key: str) -> Path | None:
+        """The project's file if it sets a key and does not count, since it is not trusted."""
+        _, project = await self.paths()
+        if project is None or Trust(self._paths).trusts(project) or read_key(project, key) is None:
+            return None
+        return project
+
     async def set(self, key: str, text: str, *, project: bool = False) -> tuple[Path, Any]:
         """Set a key in the user's file or the project's; the file, and the value as it was read.
 

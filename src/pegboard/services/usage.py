@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from pegboard.core.errors import SuspendedCall
 from pegboard.core.events import BRANCHED, CallFinished, Event, ModelReplied, PermissionJudged, RunStarted
 from pegboard.core.policy.budgets import MEASURES, Budget, Spent
 from pegboard.core.toolkit import Toolkit
@@ -79,6 +80,8 @@ class UsageReport:
                     self._count(message.model or asked, message.usage, day, session, workspace)
                 case PermissionJudged() if event.model:
                     self._count(event.model, event.usage, day, session, workspace)
+                case CallFinished(result) if result.error and result.error.code == SuspendedCall.default_code:
+                    pass  # It waits; its end comes once it is answered.
                 case CallFinished(result):
                     use = self.tools.setdefault(result.tool, ToolUse())
                     use.calls += 1

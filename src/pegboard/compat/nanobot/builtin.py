@@ -17,6 +17,7 @@ from pegboard.core.content import Text
 from pegboard.core.effects import Effect, Plan
 from pegboard.core.errors import ToolError
 from pegboard.core.result import ToolResult
+from pegboard.core.schema.foreign import ForeignSchema
 from pegboard.core.tool import Tool
 from pegboard.core.toolkit import import_object
 from pegboard.ports.schedules import Schedules
@@ -26,6 +27,10 @@ class Nanobot(BuiltinTool):
     """A tool of ours as the two Nanobots show it."""
 
     profile = "nanobot"
+
+    def validate_params(self, params: Mapping[str, Any]) -> list[str]:
+        """Each thing that does not fit, with its path; empty = valid."""
+        return [str(p) for p in ForeignSchema(self.parameters, name=self.name).errors(dict(params))]
 
 
 class _FileTool(Nanobot):
