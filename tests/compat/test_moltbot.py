@@ -337,3 +337,23 @@ def test_apply_patch_is_offered_to_the_allowed_models_only() -> None:
 
     assert "apply_patch" in names("anthropic/claude-sonnet-4-5")
     assert "apply_patch" not in names("other/model")
+
+
+@owes("M-34")
+async def test_built_in_tools_are_classes_whose_execute_takes_and_gives_what_the_document_has(
+    tmp_path: Path,
+) -> None:
+    classes = [getattr(moltbot, name) for name in moltbot.__all__ if name.endswith("Tool")]
+    shown = {one.__name__: one() for one in classes if hasattr(one, "tool")}
+    canvas = moltbot.CanvasTool(workspace=tmp_path)
+    command = moltbot.ExecTool(workspace=tmp_path)
+
+    assert {tool.name for tool in shown.values()} == {
+        *moltbot.NATIVE, "exec", "process", "apply_patch",
+    }  # fmt: skip
+    assert shown["BrowserTool"].parameters == moltbot.create_browser_tool().schema  # type: ignore[union-attr]
+    done = await command.execute("c1", {"command": "echo hello"})
+    assert done["content"][0]["type"] == "text" and done["content"][0]["text"].startswith("hello")
+    wrong = await canvas.execute("c2", {"action": "nosuch"}, None, None)
+    assert "nosuch" in wrong["content"][0]["text"] and wrong["isError"]
+    await command.aclose()
