@@ -129,8 +129,8 @@ def test_a_line_of_the_file_between_one_that_moves_and_one_that_does_not_is_refu
         ("a - b", "a – b", "a – b\nc – d", "a - b\nc - d"),
         ("a b", "a\u00a0b", "a\u00a0b\nc\u00a0d", "a b\nc d"),
         ("“So it’s.”", '"So it\'s."', '"So it\'s."\n"It isn\'t," he said.', "“So it’s.”\n“It isn’t,” he said."),
-        # Without such a habit in the old text they are meant.
-        ("a\nb", " a\n b", " a\n ‘c’  \n b", "a\n‘c’  \nb"),
+        # Without such a habit in the old text quotes are meant; blanks are not, where the file has none.
+        ("a\nb", " a\n b", " a\n ‘c’  \n b", "a\n‘c’\nb"),
         # The file writes blanks there itself.
         ("a  \nb", "a  \nb ", "c\nd\nb ", "c\nd\nb"),
     ],

@@ -330,7 +330,7 @@ def _step(lines: Sequence[str]) -> int | None:
 def file_style(found: str, old: str, new: str, text: str) -> tuple[str, str]:
     """`old` and `new` without what the writer has everywhere and the file has not: that is a habit, not a wish.
 
-    Trailing blanks go; typographic quotes, dashes, spaces and invisible characters become plain. In a file
+    Trailing blanks go, also where the file has none at all; typographic quotes, dashes, spaces and invisible characters become plain. In a file
     whose quotes are all typographic, plain ones become such.
 
     Args:
@@ -347,7 +347,7 @@ def file_style(found: str, old: str, new: str, text: str) -> tuple[str, str]:
             old, new = old.translate(plain), new.translate(plain)
     if not text.isascii() and "'" not in text and '"' not in text:
         old, new = _typographic(old, text), _typographic(new, text)
-    habit, lines = False, found.replace("\r\n", "\n")
+    habit, lines = re.search(r"(?m)[ \t]\r?$", text) is None, found.replace("\r\n", "\n")
     for blanks in (r"(?m)(?<=\S)[ \t]+$", r"(?m)^[ \t]+$"):
         habit = habit or re.search(blanks, old) is not None
         if habit and not re.search(blanks, lines):
