@@ -13,6 +13,7 @@ from pegboard.core.tool import Tool
 from pegboard.models.scripted import ModelRequest, ScriptedModel
 from pegboard.ports.messages import InboundMessage
 from tests.ledger import owes
+from tests.waiting import soon
 
 
 class Bus:
@@ -55,7 +56,7 @@ async def test_000s_manager_reports_on_the_bus_to_the_chat_that_asked(tmp_path: 
     assert seen[0].tools.names == (
         "read_file", "write_file", "edit_file", "list_dir", "exec", "web_search", "web_fetch",
     )  # fmt: skip
-    assert manager.get_running_count() == 0
+    await soon(lambda: manager.get_running_count() == 0, "both have ended")
 
 
 @owes("M-17")

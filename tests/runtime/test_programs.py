@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -532,7 +532,7 @@ async def test_a_state_that_is_not_the_one_of_the_record_is_refused(work: Path, 
     asked = [e for e in await events_of(tmp_path) if isinstance(e, PermissionRequested)]
     import sqlite3
 
-    with sqlite3.connect(tmp_path / "store.sqlite") as store:
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as store, store:
         ((key, value),) = store.execute("SELECT key, value FROM kept WHERE tbl = 'programs'").fetchall()
         changed = json.loads(value) | {"printed": "all is well\n"}
         store.execute(
