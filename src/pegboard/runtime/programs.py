@@ -315,14 +315,14 @@ class _Worker:
 
     async def blocking(self, act: Callable[..., Any], *args: Any) -> Any:
         """What an act returns. Where nobody waits for it any more, the process ends, and with it the act."""
-        task = asyncio.get_running_loop().run_in_executor(self._threads, act, *args)
+        work = self._threads.submit(act, *args)
         try:
-            return await asyncio.shield(task)
+            return await asyncio.wrap_future(work)
         except asyncio.CancelledError:
             if self.pid is not None:
                 with suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
-            await asyncio.wait([task])
+            await asyncio.wait([asyncio.wrap_future(work)])
             raise
 
 
