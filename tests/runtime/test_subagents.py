@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from pegboard.ports.store import Store
 from pegboard.ports.subagents import AgentSpec, Subagents
 from pegboard.runtime.replay import replay
 from pegboard.store.children import Children
+from pegboard.store.inbox import Inbox
 from tests.ledger import owes
 from tests.waiting import until
 
@@ -296,12 +298,18 @@ async def test_a_report_that_comes_after_its_parent_has_ended_is_read_by_the_nex
         tools=[until_the_parent_has_ended, *builtin("spawn")], model=model, limits=Limits(turns=1),
         subagents=[AgentSpec(name="general", tools=("until_the_parent_has_ended",))], store=tmp_path / "s.sqlite",
     )  # fmt: skip
+    origin = {"channel": "telegram", "chat_id": "5", "sender": "ann", "message_id": "m1"}
+    agent.executor.context = replace(agent.executor.context, origin=origin)
     first = await agent.run("Go", session="s")
     assert first.status == "limit"
     ended.set()
     runs = agent.executor.wiring.provided[Subagents]
     store = runs._host.store("s")
     await soon_async(store)
+    # Rules for the sender hold for the run that the report wakes.
+    assert [(m.by, m.channel, m.sender_id) for m in await Inbox(store).all()] == [
+        ("subagent", "telegram", "ann")
+    ]
 
     second = await agent.run("And?", session="s")
 

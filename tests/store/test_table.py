@@ -6,7 +6,9 @@ import logging
 
 import pytest
 
+from pegboard.ports.schedules import Every, Job
 from pegboard.ports.store import Put, StoreError
+from pegboard.store.jobs import Jobs
 from pegboard.store.memory import MemoryStore
 from pegboard.store.table import Table
 
@@ -48,3 +50,15 @@ async def test_a_damaged_row_can_be_replaced_and_deleted() -> None:
     assert await table.get("a") == 2
     assert await table.delete("b")
     assert await table.scan() == {"a": 2}
+
+
+async def test_a_damaged_job_holds_up_no_other() -> None:
+    store = MemoryStore()
+    jobs = Jobs(store)
+    for id in ("a", "b"):
+        every = Every(every_s=60, start=0)
+        await jobs.add(Job(id=id, message="x", schedule=every, session="s", next_at=60.0))
+    await store.put(Put("jobs", "a", b"{"))
+
+    assert [one.job.id for one in await jobs.due(60.0)] == ["b"]
+    assert [job.id for job in await jobs.list()] == ["b"]

@@ -22,7 +22,7 @@ from pegboard.ports.messages import Destination
 from pegboard.ports.schedules import JobRequest
 from pegboard.ports.store import Store
 from pegboard.ports.subagents import Child
-from pegboard.runtime.scheduler import Scheduler
+from pegboard.runtime.scheduler import Scheduler, message_of
 from pegboard.services.schedules import StoredSchedules
 from pegboard.store.children import Children
 from pegboard.store.inbox import Inbox
@@ -243,6 +243,18 @@ async def test_answers_go_where_the_session_came_from_unless_said_otherwise(
         assert await reply(delivery="none") == ("tg:5", None)
         hook = await reply(delivery="webhook", chat_id="https://hooks.example/x")
         assert hook == ("tg:5", Destination(channel="webhook", chat_id="https://hooks.example/x"))
+
+
+async def test_rules_for_the_sender_who_made_a_job_hold_for_its_runs(schedules: StoredSchedules) -> None:
+    async with Executor(builtin("cron"), provide=[schedules], mode="full", session="tg:5") as door:
+        origin = {"channel": "telegram", "chat_id": "5", "sender": "ann", "message_id": "m1"}
+        door.context = replace(door.context, origin=origin)
+        await ok(door, "cron", action="add", schedule="20m", message="x")
+    (job,) = await schedules.list()
+
+    message = message_of(job, 0.0, now=0.0)
+
+    assert (message.channel, message.sender_id, message.by) == ("telegram", "ann", "schedule")
 
 
 async def test_a_run_that_a_job_started_cannot_add_jobs(schedules: StoredSchedules) -> None:

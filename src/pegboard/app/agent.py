@@ -794,7 +794,7 @@ def _origin(message: InboundMessage | None, run: RunStarted | None) -> dict[str,
         return dict(run.detail.get("origin", {})) if run is not None else {}
     to = message.reply if message.reply is not None and message.reply.channel != "session" else None
     channel = message.channel or ("" if to is None else to.channel)
-    chat = message.chat_id if message.channel or to is None else to.chat_id
+    chat = message.chat_id or (to.chat_id if to is not None and to.channel == channel else "")
     found = {"channel": channel, "chat_id": chat, "sender": message.sender_id, "message_id": message.id}
     if to is not None:
         found |= {"account_id": to.account_id, "thread_id": to.thread_id}

@@ -14,7 +14,7 @@ class _Moltbot(BuiltinTool):
 
     profile = "moltbot"
 
-    async def execute(
+    async def execute(  # pyright: ignore[reportIncompatibleMethodOverride]  The document's shape.
         self, tool_call_id: str, params: Mapping[str, Any], signal: Any = None, on_update: Any = None
     ) -> dict[str, Any]:
         """One call through the policy: `{content, isError, details}`, of a failure too.

@@ -62,6 +62,11 @@ class InboundMessage:
     wants_answer: bool = False
 
 
+def sender_of(origin: Mapping[str, str]) -> dict[str, str]:
+    """Channel and sender of a call's origin: whom a job or a subagent that it starts works for."""
+    return {key: origin[key] for key in ("channel", "sender") if key in origin}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Button:
     """A button under a message. `value`: what pressing it sends back; empty = its text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from pegboard.ports.messages import Destination
@@ -57,6 +57,7 @@ class Job:
         enabled: whether it fires.
         workspace: the folder that its runs and its check work in.
         labels: taint labels of the run that made it.
+        origin: channel and sender of the run that made it, to which rules and grants apply.
         created_at: seconds since the epoch.
         next_at: its next time, seconds since the epoch; None = there is none, or it is disabled.
         fires: how many rows its log has had.
@@ -74,6 +75,7 @@ class Job:
     enabled: bool = True
     workspace: str = ""
     labels: tuple[str, ...] = ()
+    origin: Mapping[str, str] = field(default_factory=dict[str, str])
     created_at: float = 0.0
     next_at: float | None = None
     fires: int = 0

@@ -182,6 +182,7 @@ def message_of(job: Job, at: float, *, now: float, missed: int = 0, late: str = 
     return InboundMessage(
         session=job.session, content=f"{job.message}{note}", id=f"job:{job.id}:{int(at)}", by="schedule", at=now,
         labels=job.labels, wake=job.wake, reply=job.reply, workspace=job.workspace, metadata=metadata,
+        channel=job.origin.get("channel", ""), sender_id=job.origin.get("sender", ""),
         # What wakes nobody is read by a run on something else, whose answer is not its own.
         wants_answer=job.wake,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pegboard.core.errors import BudgetExceeded, Conflict, InvalidArguments, Not
 from pegboard.core.events import CallFinished, Event, ModelReplied, RunFinished, RunStarted, UserSaid
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.transcript import Usage
-from pegboard.ports.messages import InboundMessage
+from pegboard.ports.messages import InboundMessage, sender_of
 from pegboard.ports.store import Store
 from pegboard.ports.subagents import ACTIVE, AgentSpec, Child, ChildRequest, SubagentLimits
 from pegboard.runtime.fold import fold
@@ -356,7 +356,7 @@ class SubagentRuns:
             session=before.session if before is not None else f"agent:{agent or GENERAL.name}:subagent:task:{id}",
             label=request.label or (before.label if before is not None else ""), depth=context.depth + 1,
             started=self._clock.now(), labels=tuple(sorted(context.labels)),
-            origin={k: v for k, v in context.origin.items() if k in ("channel", "sender")},
+            origin=sender_of(context.origin),
         )  # fmt: skip
 
 
@@ -401,8 +401,8 @@ def _report(child: Child) -> InboundMessage:
         why = f" ({child.error})" if child.error else ""
         text = f"[Subagent {name} {end}{why}. Its report:]\n\n{child.answer or '(none)'}"
     return InboundMessage(
-        session=child.parent, content=text, id=f"subagent:{id}", by="subagent", channel="system",
-        sender_id="subagent", labels=child.labels, metadata={"child": child.id, "status": child.status},
+        session=child.parent, content=text, id=f"subagent:{id}", by="subagent",
+        channel=child.origin.get("channel", "system"), sender_id=child.origin.get("sender", "subagent"), labels=child.labels, metadata={"child": child.id, "status": child.status},
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from pegboard.core.errors import InvalidArguments, NotFound, NotUnique, ToolErro
 from pegboard.core.events import RunFinished
 from pegboard.core.limits import Clock, SystemClock
 from pegboard.core.session_key import check_session_key
-from pegboard.ports.messages import Destination, InboundMessage
+from pegboard.ports.messages import Destination, InboundMessage, sender_of
 from pegboard.ports.schedules import Every, Job, JobRequest, JobRun
 from pegboard.ports.store import Conflict, Store, StoreError
 from pegboard.runtime.schedule import next_time, parse_schedule, schedule_text, shown_time, times_after
@@ -111,7 +111,7 @@ class StoredSchedules:
             id=key, message=request.message, schedule=schedule, name=" ".join(request.name.split()), wake=request.wake,
             session=f"{prefix}{_OWN_SESSION}{key}" if request.isolated else session,
             reply=_reply(request, origin, session), check=request.check, workspace=self._workspace,
-            labels=labels, created_at=now, next_at=next_time(schedule, now),
+            labels=labels, origin=sender_of(origin), created_at=now, next_at=next_time(schedule, now),
         )  # fmt: skip
 
     async def list(self, *, everywhere: bool = False) -> Sequence[Job]:

@@ -100,12 +100,12 @@ class Jobs:
     async def due(self, now: float, limit: int = 100) -> Sequence[StoredJob]:
         """The jobs whose next time is at or before `now`, the most overdue first."""
         rows = await self._store.scan(_DUE, end=f"{_place(now)}\U0010ffff", limit=limit)
-        found = [await self._table.versioned(row.key.partition("\x1f")[2]) for row in rows]
+        found = await self._table.get_all_versioned([row.key.partition("\x1f")[2] for row in rows])
         # Another process may have moved one since the index was read.
         return [
             StoredJob(job=job, version=version)
             for job, version in found
-            if job is not None and job.next_at is not None and job.next_at <= now
+            if job.next_at is not None and job.next_at <= now
         ]
 
     async def next_due(self) -> float | None:

@@ -63,9 +63,13 @@ class Table(Generic[T]):
 
     async def get_all(self, keys: Sequence[str]) -> list[T]:
         """The values of some keys, in their order; without those that are not there."""
+        return [value for value, _ in await self.get_all_versioned(keys)]
+
+    async def get_all_versioned(self, keys: Sequence[str]) -> list[tuple[T, int]]:
+        """The same, each with its version."""
         rows = {row.key: row for row in await self.store.scan(self.name, keys=keys)} if keys else {}
-        listed = [self._listed(rows[key]) for key in keys if key in rows]
-        return [value for value in listed if value is not None]
+        listed = [(self._listed(rows[key]), rows[key].version) for key in keys if key in rows]
+        return [(value, version) for value, version in listed if value is not None]
 
     async def put(self, key: str, value: T) -> None:
         """Keep a value, whatever was there."""
