@@ -290,6 +290,7 @@ class MontyPrograms:
             try:
                 yield worker
             finally:
+                worker.pid = None  # From here on the process may be another program's.
                 await worker.blocking(checkout.__exit__, None, None, None)
 
     async def _workers(self) -> Any:
